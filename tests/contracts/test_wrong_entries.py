@@ -73,6 +73,10 @@ METHODS = [
     pytest.param(methods.OnlyWhereAgreed, "neighbours", "log-ratios 452", marks=pytest.mark.slow),
     (methods.UnknownWords, "drive", "unknown choice"),
     (methods.NeedsArguments, "drive", "without arguments"),
+    (methods.DearWithoutADelta, "neighbours", r"(?s)log-ratios 4 wide, and 2 is allowed.*delta=0\.0"),
+    (methods.HalvedWithoutADelta, "neighbours", r"(?s)log-ratios 2 wide, and 1 is allowed.*delta=0\.0"),
+    pytest.param(methods.QuietWithoutADelta, "sampler", "do not follow its law", marks=pytest.mark.slow),
+    pytest.param(methods.TwoDrawsWithoutADelta, "composition", r"(?s)costs.*delta=0\.0", marks=pytest.mark.slow),
     (methods.AcceptsNothing, "drive", "accepts no adjacency"),
 ]
 DECODERS = [
@@ -203,11 +207,29 @@ ANSWERERS = [
     (answerers.EachWordTwice, "sensitivity", "told that counts of items change by"),
     pytest.param(answerers.RareWordsOut, "sensitivity", "scores move by 11", marks=pytest.mark.slow),
     pytest.param(answerers.SilentWhereFew, "post-processing", "two outcomes", marks=pytest.mark.slow),
+    pytest.param(answerers.AtLeastTwo, "composition", "costs epsilon 1.99994", marks=pytest.mark.slow),
+    pytest.param(
+        answerers.CoarseCounts, "sensitivity", "told a sensitivity of 2, and scores move by 8", marks=pytest.mark.slow
+    ),
+    pytest.param(
+        answerers.QuietUnderRho, "composition", "costs epsilon 15.*BoundedRange.eta=8", marks=pytest.mark.slow
+    ),
+    pytest.param(
+        answerers.QuietWithoutADelta, "composition", r"(?s)costs epsilon 4.*delta=0\.0", marks=pytest.mark.slow
+    ),
+    (answerers.DearWithoutADelta, "composition", r"(?s)costs epsilon 16.*delta=0\.0"),
+    (answerers.DearInCrowds, "sensitivity", "(?s)told a sensitivity of 2, and scores move by 4.*143 experts"),
+    (answerers.RefusesEverything, "drive", "it refuses every price"),
     (answerers.ComparesUnsaid, "candidates", "they change its answer"),
     (answerers.UniverseUnsaid, "candidates", "they change its answer"),
 ]
 FITTERS = [
     (fitters.HalvedSensitivity, "sensitivity", "2 times the norm"),
+    (fitters.LikestWithoutADelta, "post-processing", "two supports"),
+    pytest.param(fitters.QuietWithoutADelta, "composition", r"(?s)costs epsilon.*delta=0\.0", marks=pytest.mark.slow),
+    (fitters.TwiceFromTwelveUnits, "composition", "(?s)costs epsilon 5.5.*14 times slant"),
+    pytest.param(fitters.TwiceFromFiveHundred, "composition", "1000 times slant", marks=pytest.mark.slow),
+    (fitters.FromAMillion, "drive", "it refuses every price"),
     (fitters.FactorOneForASwap, "sensitivity", "(?s)its sum moves by.*replace-one"),
     (fitters.OneUnitForTwo, "sensitivity", "(?s)its sum moves by.*2-swap"),
     (fitters.WithoutNoise, "post-processing", "something private reaches them without noise"),
@@ -320,7 +342,11 @@ def test_a_bound_may_follow_the_public_row(right):
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("right", [methods.LessTheBest, methods.CappedVotesByLaw, methods.AddsUpInFloats], ids=name)
+@pytest.mark.parametrize(
+    "right",
+    [methods.LessTheBest, methods.CappedVotesByLaw, methods.AddsUpInFloats, methods.WithoutADelta, methods.UpToTen],
+    ids=name,
+)
 def test_what_the_guarantee_does_not_ask_is_not_asked(right):
     assert check_method(right).passed
 
@@ -383,7 +409,15 @@ def test_a_wrong_fitter_is_noticed(wrong, contract, reason):
 
 @pytest.mark.cases(1)
 @pytest.mark.parametrize(
-    "right", [fitters.Means, fitters.Chosen, pytest.param(fitters.TestedMeans, marks=pytest.mark.slow)], ids=name
+    "right",
+    [
+        fitters.Means,
+        fitters.Chosen,
+        fitters.WithoutADelta,
+        fitters.FromTwelveUnits,
+        pytest.param(fitters.TestedMeans, marks=pytest.mark.slow),
+    ],
+    ids=name,
 )
 def test_the_fitters_that_the_wrong_ones_are_made_of_keep_the_contract(right):
     assert check_fitter(right).passed
@@ -403,6 +437,7 @@ def test_a_wrong_answerer_is_noticed(wrong, contract, reason):
         answerers.Mean,
         answerers.AnyOfForty,
         answerers.OpenWords,
+        answerers.WithoutADelta,
         pytest.param(answerers.FirstCommon, marks=pytest.mark.slow),
     ],
     ids=name,
@@ -439,7 +474,7 @@ def test_the_decoder_that_the_wrong_ones_are_made_of_keeps_the_contract():
 @pytest.mark.slow
 def test_an_instance_is_checked_at_its_own_options():
     report = check_method(PoE(clip=0.5, normalization="max"))
-    assert next(check.cases for check in report.checks if check.contract == "price") == 15
+    assert next(check.cases for check in report.checks if check.contract == "price") == 18
 
 
 def test_what_has_no_guarantee_must_say_so():

@@ -25,13 +25,12 @@ from sottovoce.testing.draw_tape import Tape, numbers_of, running
 from sottovoce.testing.label_worlds import seeded
 from sottovoce.testing.report import ContractError, Report, must_not_raise
 
-PRICE: Final = Price(8.0, 1e-6)
 QUERY: Final = {"question": "what of the card?"}
 SEED: Final = 7
 """Of a session and of the draw that it is compared with: a free method may draw at random."""
 
 
-def candidates(answerer: Answerer, subject: str, report: Report) -> None:
+def candidates(answerer: Answerer, subject: str, report: Report, price: Price) -> None:
     """What the answerer says of public answers is true, and the session goes by it.
 
     Raises:
@@ -40,15 +39,15 @@ def candidates(answerer: Answerer, subject: str, report: Report) -> None:
     if answerer.least_candidates:
         least = answerer.least_candidates - 1  # beside the answer without examples
         for number in (max(ANSWERS, least), max(2, least)):
-            _given(answerer, number, subject)
+            _given(answerer, number, subject, price)
             report.kept("candidates", 1, "sessions that ask for every public answer that is compared")
         return
     for relation in worlds.RELATIONS[:3]:
-        if _unseen(answerer, relation, subject):
+        if _unseen(answerer, relation, subject, price):
             report.kept("candidates", 1, "answers that no further public answer changes")
 
 
-def _given(answerer: Answerer, number: int, subject: str) -> None:
+def _given(answerer: Answerer, number: int, subject: str, price: Price) -> None:
     """A session with so many public experts asks for their answers, and answers by all of them."""
     writer, where = FakeWriter(_text), f"{number} public experts"
     rows = [Row(at + 1, {"question": f"whose is {at}?", "answer": f"It is {at}."}) for at in range(worlds.MANY)]
@@ -77,9 +76,9 @@ def _given(answerer: Answerer, number: int, subject: str) -> None:
         raise ContractError("candidates", subject, "it is given other public answers than were written", where)
     if free:
         with must_not_raise("candidates", subject, "an answer", where):
-            plan = session.plan(PRICE.epsilon, PRICE.delta, side)
+            plan = session.plan(price.epsilon, price.delta, side)
             outcome = answerer.draw(plan.setting, None, whole, seeded(SEED))
-            same = session.ask(QUERY, epsilon=PRICE.epsilon).value == answerer.finish(outcome, whole)
+            same = session.ask(QUERY, epsilon=price.epsilon).value == answerer.finish(outcome, whole)
         if not same:
             raise ContractError("candidates", subject, "a session's answer is not the one of all public answers", where)
 
@@ -105,11 +104,11 @@ def _texts(requests: Sequence[WritingRequest]) -> list[str | None]:
     return [_text(request) for request in requests]
 
 
-def _unseen(answerer: Answerer, relation: Relation, subject: str) -> bool:
+def _unseen(answerer: Answerer, relation: Relation, subject: str, price: Price) -> bool:
     """Further public answers change nothing; whether the answerer plans in this relation."""
     setting = relation.setting(worlds.MANY, 1, 1)
     try:
-        plan = answerer.plan(PRICE, setting)
+        plan = answerer.plan(price, setting)
     except InputError:
         return False
     experts = None

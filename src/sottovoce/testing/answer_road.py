@@ -27,7 +27,6 @@ from sottovoce.testing.answer_worlds import Relation
 from sottovoce.testing.label_worlds import seeded
 from sottovoce.testing.report import ContractError, Report, must_not_raise
 
-PRICE: Final = Price(8.0, 1e-6)
 SECRET: Final = "a secret codeword"
 QUERY: Final[Query] = {"text": "what now"}
 
@@ -55,14 +54,14 @@ class _Task:
 TASK: Final = _Task()
 
 
-def road(answerer: Answerer, subject: str, report: Report) -> None:
+def road(answerer: Answerer, subject: str, report: Report, price: Price) -> None:
     """Drives one answer from records on, in the first relations of every adjacency that the answerer plans for."""
     for relation in worlds.RELATIONS:
         experts = worlds.MANY
         public = worlds.public_side(len(worlds.POOL), worlds.Writing())
         setting = relation.setting(experts, len(public.candidates), len(public.universe))
         try:
-            plan = answerer.plan(PRICE, setting)
+            plan = answerer.plan(price, setting)
         except InputError:
             continue
         where = str(relation)

@@ -34,6 +34,8 @@ VECTORS: Final[Mapping[str, tuple[float, ...]]] = {
 """What experts may write: unit vectors, opposite ones, one that is far too long, and one that cannot be embedded. Some
 words stand in no public text."""
 TEXTS: Final[tuple[str | None, ...]] = (*VECTORS, None)
+SHARP: Final[tuple[str | None, ...]] = ("a lost card", "a late fee", "fee card codeword today", None)
+"""The few of them that are furthest apart."""
 POOL: Final[Mapping[str, tuple[float, ...]]] = {
     "the card is lost": (0.8, 0.6, 0.0),
     "a fee is late today": (-0.6, 0.0, 0.8),
@@ -103,14 +105,27 @@ RELATIONS: Final = (
 """Every adjacency and change type that experts which write can have, and both samplings."""
 
 
-def neighbourhoods(relation: Relation, experts: int) -> tuple[list[World], list[tuple[int, int]]]:
+Neighbourhood = tuple[list[World], list[tuple[int, int]]]
+"""Worlds with the pairs among them that are neighbours."""
+
+
+def sharpest(relation: Relation, experts: int) -> Neighbourhood:
+    """The few worlds that are furthest apart: opposite texts, one that says much and far too loud, and none."""
+    return _neighbourhood(relation, experts, SHARP)
+
+
+def neighbourhoods(relation: Relation, experts: int) -> Neighbourhood:
     """Worlds of so many experts, one of which changes, with the pairs among them that are neighbours.
 
     Where a text can be replaced, every two are; a change may turn an expert into a null one, too. Where an expert only
     comes or goes, its neighbour is the world in which it is null, or not there where the number is private.
     """
+    return _neighbourhood(relation, experts, TEXTS)
+
+
+def _neighbourhood(relation: Relation, experts: int, texts: Sequence[str | None]) -> Neighbourhood:
     rest = tuple(SMALL[number % len(SMALL)] for number in range(experts - 1))
-    worlds: list[World] = [(*rest, text) for text in TEXTS]
+    worlds: list[World] = [(*rest, text) for text in texts]
     null = len(worlds) - 1
     if not relation.counted:
         worlds[null] = rest

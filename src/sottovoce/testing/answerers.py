@@ -18,6 +18,7 @@ import json
 import math
 from collections.abc import Hashable, Iterator, Mapping, Sequence
 from dataclasses import replace
+from functools import cached_property
 from typing import Any, Final, final
 
 import numpy as np
@@ -33,9 +34,10 @@ from sottovoce.privacy.numbers import rounded_down, rounded_up
 from sottovoce.privacy.unit import Adjacency
 from sottovoce.randomness import Randomness
 from sottovoce.testing import answer_worlds as worlds
+from sottovoce.testing.accepted_prices import accepted
 from sottovoce.testing.answer_candidates import candidates
 from sottovoce.testing.answer_road import road
-from sottovoce.testing.answer_worlds import RELATIONS, Relation, World, Writing
+from sottovoce.testing.answer_worlds import RELATIONS, Neighbourhood, Relation, World, Writing
 from sottovoce.testing.asked_first import Beside, follows_the_order
 from sottovoce.testing.claims import FloatArray, is_empty
 from sottovoce.testing.draw_losses import Losses, law_of, losses_of, too_far
@@ -50,10 +52,14 @@ from sottovoce.testing.pools import Pool
 from sottovoce.testing.report import ContractError, Effort, Report, must_not_raise
 
 PRICES: Final = (Price(8.0, 1e-6), Price(1.0, 1e-6), Price(3.0, 1e-4), Price(0.3, 1e-3), Price(16.0, 1e-9))
+PURE: Final = (Price(2.0, 0.0),)
+"""A price without a delta, for answerers that take one."""
 EDGES: Final = (Price(3e-6, 1e-9), Price(1_000.0, 1e-6))
 """Prices near the ends of their range: refused before the charge, or drawn."""
 SIZES: Final = (4, worlds.MANY)
 """Experts: few, whose laws are written out, and as many as a clustering needs."""
+CROWDS: Final = (144, 600)
+"""More of them, one after another, where an answerer refuses both sizes."""
 MOST_LEAVES: Final = 400
 """Joint laws with more outcomes are not written out."""
 SMALL_NUMBER: Final = 2
@@ -122,22 +128,37 @@ class _Answerer:
         self.answerer, self.report, self.first = answerer, report, first
         self.subject, self.full = subject_of(answerer), effort is Effort.FULL
         self.draws = 300 if self.full else 30 if first else 10
+        self.public = worlds.public_side(len(worlds.POOL), Writing())
+        self._priced: list[tuple[AnswerPlan, Relation, int, Price]] = []
+
+    @cached_property
+    def prices(self) -> Sequence[Price]:
+        """The prices that it takes somewhere, the usual one first."""
+        every = accepted(PRICES, lambda price: any(self._planned(price, relation) for relation in RELATIONS))
+        return every if self.full else every[: 3 if self.first else 2]
+
+    def _prices_tried(self) -> Sequence[Price]:
+        pure = () if self.answerer.needs_delta else PURE
+        return tuple(dict.fromkeys((*self.prices, *pure)))
+
+    @property
+    def _usual(self) -> Price:
+        return self.prices[0] if self.prices else PRICES[0]
 
     def check(self) -> bool:
         """Every contract; whether anything was drawn or is free."""
         before = repr(self.answerer)
         if self.first:
-            candidates(self.answerer, self.subject, self.report)
+            candidates(self.answerer, self.subject, self.report, self._usual)
         if not self.answerer.private or self.answerer.reads is Reads.NOTHING:
             self._reference()
             return True
         self._refusals()
-        driven = False
         for relation in RELATIONS:
-            driven |= self._prices(relation)
+            self._prices(relation)
+        driven = bool(self._priced)
         for relation in RELATIONS if self.first or self.full else RELATIONS[:4]:
-            for experts in SIZES:
-                self._neighbours(relation, experts)
+            self._neighbours(relation)
         for relation in RELATIONS[:5] if self.first or self.full else RELATIONS[:1]:
             self._however_many(relation)
         for relation in RELATIONS[:3]:
@@ -148,9 +169,10 @@ class _Answerer:
                 self._sampler(plan, relation, experts)
             if self.first or self.full:
                 self._at_the_edges(relation)
+        self._whatever_is_priced()
         self._options_at_the_edges(RELATIONS[0])
         if self.first and driven:
-            road(self.answerer, self.subject, self.report)
+            road(self.answerer, self.subject, self.report, self.prices[0])
         if repr(self.answerer) != before:
             raise ContractError("state", self.subject, "its attributes changed while it drew")
         return driven
@@ -179,15 +201,15 @@ class _Answerer:
     # What is charged
 
     def _refusals(self) -> None:
-        public = worlds.public_side(len(worlds.POOL), Writing())
+        public = self.public
         setting = RELATIONS[0].setting(worlds.MANY, len(public.candidates), len(public.universe))
         lacking = []
         if self.answerer.needs_delta:
             lacking.append(("a delta", Price(1.0, 0.0), setting))
         if "Embedder" in self.answerer.needs:
-            lacking.append(("an embedder", PRICES[0], replace(setting, dimension=0)))
+            lacking.append(("an embedder", self._usual, replace(setting, dimension=0)))
         if "pool" in self.answerer.needs:
-            lacking.append(("public answers", PRICES[0], replace(setting, candidates=0)))
+            lacking.append(("public answers", self._usual, replace(setting, candidates=0)))
         for what, price, without in lacking:
             try:
                 self.answerer.plan(price, without)
@@ -196,18 +218,26 @@ class _Answerer:
                 continue
             raise ContractError("refusals", self.subject, f"it needs {what}, and plans without")
 
-    def _prices(self, relation: Relation) -> bool:
-        planned = False
-        public = worlds.public_side(len(worlds.POOL), Writing())
-        for price in PRICES if self.full else PRICES[: 3 if self.first else 1]:
-            for experts in SIZES:
-                for setting in worlds.settings(relation, experts, public):
-                    plan = self._plan(price, setting, relation)
-                    if plan is not None:
-                        planned = True
-                        self._charged(plan, price, f"{relation}, {price}")
-                        self.report.kept("price", 1, "plans from parameters alone, within the price")
-        return planned
+    def _prices(self, relation: Relation) -> None:
+        for price, adds in itertools.product(self._prices_tried(), (True, False)):
+            for plan, experts in self._planned(price, relation, adds_epsilons=adds):
+                self._charged(plan, price, f"{relation}, {price}")
+                self._priced.append((plan, relation, experts, price))
+                self.report.kept("price", 1, "plans from parameters alone, within the price")
+
+    def _planned(self, price: Price, relation: Relation, *, adds_epsilons: bool = True) -> list[tuple[AnswerPlan, int]]:
+        """Plans for few experts and for many; where it refuses both, for the smallest crowd that it takes."""
+        made: list[tuple[AnswerPlan, int]] = []
+        for experts in (*SIZES, *(CROWDS if relation.counted else ())):
+            if made and experts in CROWDS:
+                break
+            plan = self._plan(price, self._setting(relation, experts, adds_epsilons=adds_epsilons), relation)
+            made += [(plan, experts)] if plan is not None else []
+        return made
+
+    def _setting(self, relation: Relation, experts: int, *, adds_epsilons: bool = True) -> AnswerSetting:
+        candidates, keywords = len(self.public.candidates), len(self.public.universe)
+        return relation.setting(experts, candidates, keywords, adds_epsilons=adds_epsilons)
 
     def _plan(self, price: Price, setting: AnswerSetting, relation: Relation) -> AnswerPlan | None:
         """A plan, or ``None`` where the answerer refuses the price."""
@@ -257,49 +287,76 @@ class _Answerer:
 
     # Worlds one change apart
 
-    def _neighbours(self, relation: Relation, experts: int) -> None:
-        public = worlds.public_side(len(worlds.POOL), Writing())
-        setting = relation.setting(experts, len(public.candidates), len(public.universe))
-        price = PRICES[0]
-        plan = self._plan(price, setting, relation)
-        if plan is None:
-            return
-        data, pairs = worlds.neighbourhoods(relation, experts)
-        losses = Losses(relation.adjacency)
-        for turn in range(4 if self.full else 2 if self.first else 1):
-            self._pairs(plan, relation, data, pairs, losses, seeded(100 + turn))
-        base = plan.setting.base(price)
-        if problem := losses.exceed(plan.base, base.delta):
-            raise ContractError("composition", self.subject, *problem)
+    def _neighbours(self, relation: Relation) -> None:
+        for price in self.prices if self.full else self.prices[:1]:
+            turns = 4 if self.full and price == self._usual else 2 if self.first and not self.full else 1
+            for plan, experts in self._planned(price, relation):
+                near, losses = worlds.neighbourhoods(relation, experts), Losses(relation.adjacency)
+                for turn in range(turns):
+                    self._pairs(plan, relation, near, losses, seeded(100 + turn), every_order=True)
+                self._within(plan, price, losses)
+                if experts == SIZES[0]:
+                    self._joint(plan, relation, *near)
+
+    def _within(self, plan: AnswerPlan, price: Price, losses: Losses) -> None:
+        """What pairs lose is within the event that is charged, before it is amplified."""
+        if found := losses.exceed(plan.base, plan.setting.base(price).delta):
+            problem, world = found
+            raise ContractError("composition", self.subject, problem, f"{world}, {price}")
         self.report.kept("composition", losses.pairs, "pairs whose losses stay within the event")
-        if experts == SIZES[0]:
-            self._joint(plan, relation, data, pairs)
+
+    def _whatever_is_priced(self) -> None:
+        """What is priced is drawn too, in a few worlds, and what they lose is held against the event.
+
+        A quick run takes one ledger and one size of a price: rho and few at the usual one, sums of epsilons at the
+        others, with few experts and with many in turn.
+        """
+        told = RELATIONS if self.first or self.full else RELATIONS[:3]
+        sizes: dict[tuple[Relation, Price, bool], list[tuple[AnswerPlan, int]]] = {}
+        for plan, relation, experts, price in self._priced:
+            adds = plan.setting.adds_epsilons
+            in_all_worlds = adds and price in (self.prices if self.full else self.prices[:1])
+            if relation in told and not in_all_worlds and (self.full or adds != (price == self._usual)):
+                sizes.setdefault((relation, price, adds), []).append((plan, experts))
+        turns = [price for price in dict.fromkeys(self._prices_tried()) if price != self._usual]
+        for (relation, price, _), made in sizes.items():
+            many = price in turns[1::2]
+            for plan, experts in made if self.full else made[-1:] if many else made[:1]:
+                self._sharply(plan, relation, experts, price)
+                self.report.kept("prices", 1, "plans that are drawn as they are charged")
+
+    def _sharply(self, plan: AnswerPlan, relation: Relation, experts: int, price: Price) -> None:
+        """The few worlds that are furthest apart."""
+        losses = Losses(relation.adjacency)
+        self._pairs(plan, relation, worlds.sharpest(relation, experts), losses, seeded(100), every_order=False)
+        self._within(plan, price, losses)
 
     def _pairs(
         self,
         plan: AnswerPlan,
         relation: Relation,
-        data: Sequence[World],
-        pairs: Sequence[tuple[int, int]],
+        near: Neighbourhood,
         losses: Losses,
         source: Randomness,
+        *,
+        every_order: bool,
     ) -> None:
         """The same releases in all of these worlds: what is asked for and what is made of them is the same too."""
+        data, pairs = near
         tapes = self._replayed(plan, relation, data, source)
-        for tape, world in zip(tapes, data, strict=True):
-            self._same_in_any_order(plan, relation, world, [draw.outcome for draw in tape.draws], tape)
+        if every_order:
+            for tape, world in zip(tapes, data, strict=True):
+                self._same_in_any_order(plan, relation, world, [draw.outcome for draw in tape.draws], tape)
         self._near(plan, relation, data, pairs, tapes)
         for one, other in pairs:
-            losses.add(losses_of(tapes[one].draws, tapes[other].draws), _where(data[one], relation, data[other]))
+            losses.add(losses_of(tapes[one].draws, tapes[other].draws), _where(data[one], plan, relation, data[other]))
 
     def _however_many(self, relation: Relation) -> None:
         """The same of worlds that differ in how many experts write one text, from many to none, one by one."""
-        public = worlds.public_side(len(worlds.POOL), Writing())
         for climbed in worlds.climbed(relation):
-            for others in ((), worlds.SMALL[2:] * (worlds.MANY - TOP)):  # the second where so few are refused
-                rungs = [(*others, *world) for world in climbed]
-                setting = relation.setting(len(rungs[0]), len(public.candidates), len(public.universe))
-                plan = self._plan(PRICES[0], setting, relation)
+            for size in (TOP, worlds.MANY, *CROWDS):  # the larger ones where so few are refused
+                rungs = [(*worlds.SMALL[2:] * (size - TOP), *world) for world in climbed]
+                plan = self._plan(self._usual, self._setting(relation, len(rungs[0])), relation)
                 if plan is not None:
                     tapes = self._replayed(plan, relation, rungs, seeded(100))
                     self._near(plan, relation, rungs, pairs_of(rungs), tapes)
@@ -313,7 +370,7 @@ class _Answerer:
             raise ContractError("drive", self.subject, "it draws from no mechanism of the package", str(relation))
         tapes, marks = [], worlds.marks(made)
         for before, world in itertools.pairwise((data[0], *data)):
-            where = _where(before, relation, world)
+            where = _where(before, plan, relation, world)
             tape, outcome = self._draw(plan, relation, world, self._replay(released, where))
             if problem := first_difference(first.trace, tape.trace):
                 raise ContractError("asks", self.subject, problem, where)
@@ -336,7 +393,7 @@ class _Answerer:
         for one, other in pairs:
             for draw, twin in zip(tapes[one].draws, tapes[other].draws, strict=True):
                 if problem := too_far(draw, twin, _told_of(draw, relation, plan.setting)):
-                    where = _where(data[one], relation, data[other])
+                    where = _where(data[one], plan, relation, data[other])
                     raise ContractError("sensitivity", self.subject, f"{draw.mechanism!r} {problem}", where)
         self.report.kept("sensitivity", len(pairs), "pairs whose sums move by no more than a mechanism was told")
 
@@ -386,12 +443,9 @@ class _Answerer:
     # Whatever is drawn
 
     def _drawn_plan(self, relation: Relation) -> tuple[AnswerPlan | None, int]:
-        public = worlds.public_side(len(worlds.POOL), Writing())
-        for experts in SIZES:
-            setting = relation.setting(experts, len(public.candidates), len(public.universe))
-            plan = self._plan(PRICES[0], setting, relation)
-            if plan is not None:
-                return plan, experts
+        for price in self.prices:
+            for drawn in self._planned(price, relation):
+                return drawn
         return None, 0
 
     def _alone(self, plan: AnswerPlan, relation: Relation, experts: int) -> None:
@@ -449,27 +503,23 @@ class _Answerer:
         self.report.kept("sampler", pool.draws + sum(map(len, noise)), "numbers drawn that follow their law")
 
     def _at_the_edges(self, relation: Relation) -> None:
-        """A plan of any price can be drawn: what is refused is refused before it is charged."""
-        public = worlds.public_side(len(worlds.POOL), Writing())
-        for price in EDGES:
-            for experts in SIZES:
-                setting = relation.setting(experts, len(public.candidates), len(public.universe))
-                plan = self._plan(price, setting, relation)
-                if plan is not None:
-                    self._charged(plan, price, f"{relation}, {price}")
-                    self._draw(plan, relation, worlds.neighbourhoods(relation, experts)[0][0])
-                    self.report.kept("edges", 1, "answers at prices as small and as large as any")
+        """A plan of any price can be drawn, and costs what it draws; what is refused is refused before the charge."""
+        pure = not any(price.delta for price in self.prices)
+        for price in (replace(price, delta=0.0) for price in EDGES) if pure else EDGES:
+            for plan, experts in self._planned(price, relation):
+                self._charged(plan, price, f"{relation}, {price}")
+                self._sharply(plan, relation, experts, price)
+                self.report.kept("edges", 1, "answers at prices as small and as large as any")
 
     def _options_at_the_edges(self, relation: Relation) -> None:
         """An option at an end of its range is refused where it is planned, or can be drawn."""
-        public = worlds.public_side(len(worlds.POOL), Writing())
-        setting = relation.setting(worlds.MANY, len(public.candidates), len(public.universe))
+        setting = self._setting(relation, worlds.MANY)
         world = worlds.neighbourhoods(relation, worlds.MANY)[0][0]
         for name, ends in edges_of(type(self.answerer)).items():
             for end in ends:
                 with must_not_raise("price", self.subject, f"its plan at {name} {end}", str(relation)):
                     try:
-                        plan = replace(self.answerer, **{name: end}).plan(PRICES[0], setting)
+                        plan = replace(self.answerer, **{name: end}).plan(self._usual, setting)
                     except InputError:
                         continue
                 self._draw(plan, relation, world)
@@ -517,9 +567,9 @@ class _Answerer:
             raise ContractError("finish", self.subject, "an answer is no text", where)
 
 
-def _where(world: World, relation: Relation, beside: World) -> str:
-    """Two worlds, with the relation."""
-    return f"{worlds.shown(world)} and {worlds.shown(beside)}, {relation}"
+def _where(world: World, plan: AnswerPlan, relation: Relation, beside: World) -> str:
+    """Two worlds, with the relation and the price."""
+    return f"{worlds.shown(world)} and {worlds.shown(beside)}, {relation}, epsilon {rounded_up(plan.epsilon, 6)}"
 
 
 def _told_of(draw: Draw, relation: Relation, setting: AnswerSetting) -> Adjacency:

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any, Final
 
-from sottovoce.errors import SottoError
+from sottovoce.errors import InputError, SottoError
 from sottovoce.fitting.fit import Fitting
 from sottovoce.fitting.fitted import Fitted
 from sottovoce.methods.base import Price
@@ -16,51 +17,57 @@ from sottovoce.records.sealed import PrivateRecords, Row
 from sottovoce.tasks import Task
 from sottovoce.testing.report import ContractError, Report, must_not_raise
 
-PRICE: Final = Price(4.0, 1e-6)
 TASK: Final = Task(labels=["fee", "theft", "none of these"])
 TEXTS: Final = (("a fee was charged twice", "fee"), ("somebody used my card", "theft"))
 POOL: Final = ("a fee", "a theft", "a question", "the weather", "a card that is lost")
-BUDGETS: Final = (Budget.once(PRICE.epsilon, PRICE.delta), Budget(PRICE.epsilon, PRICE.delta))
-"""A ledger that adds epsilons, and one that adds rho."""
+COUNTS: Final = (12, 120, 1_200)
+"""Records of a session: the fewest that a fitter takes."""
 
 
-def records() -> PrivateRecords:
-    """Twelve records; one label has none."""
-    rows = [Row(i + 1, {"text": f"{TEXTS[i % 2][0]} {i}", "label": TEXTS[i % 2][1]}) for i in range(12)]
+def budgets(price: Price) -> tuple[Budget, Budget]:
+    """A ledger that adds epsilons, and one that adds rho."""
+    return Budget.once(price.epsilon, price.delta), Budget(price.epsilon, price.delta)
+
+
+def records(count: int) -> PrivateRecords:
+    """So many records; one label has none."""
+    rows = [Row(i + 1, {"text": f"{TEXTS[i % 2][0]} {i}", "label": TEXTS[i % 2][1]}) for i in range(count)]
     return PrivateRecords(rows, source="a world", synthetic=True)
 
 
-def refuses(fitter: Fitter, subject: str) -> int:
+def refuses(fitter: Fitter, subject: str, price: Price, adjacency: Adjacency) -> int:
     """A fit that a ledger cannot pay for reads no record; the number of fits that were refused."""
-    cost = _fitting(fitter, FakeScorer(), Adjacency.REPLACE_ONE, BUDGETS[0]).plan.report
-    small = cost.epsilon / 2, cost.delta / 2
-    for budget in (Budget.once(*small), Budget(*small)):
+    with must_not_raise("session", subject, "a fit", f"{adjacency.value}, {price}"):
+        count, fitting = _smallest(fitter, FakeScorer(), adjacency, price, budgets(price)[0])
+    cost = fitting.plan.report
+    small = budgets(Price(cost.epsilon / 2, cost.delta / 2))
+    for budget in small:
         model = FakeScorer()
         try:
-            _fitting(fitter, model, Adjacency.REPLACE_ONE, budget).run()
+            _fitting(fitter, model, adjacency, price, budget, count).run()
         except SottoError:
             if model.contexts_read:
                 raise ContractError("refusals", subject, "records were read before it was refused") from None
             continue
         raise ContractError("refusals", subject, "a ledger with half of what it costs takes it")
-    return len(BUDGETS)
+    return len(small)
 
 
-def fits(fitter: Fitter, subject: str, report: Report) -> None:
+def fits(fitter: Fitter, subject: str, report: Report, price: Price, adjacencies: Sequence[Adjacency]) -> None:
     """A fit leaves a certificate of which every check holds, and its file is read back as it is.
 
     For fitters that are registered: a certificate names its fitter.
     """
     if registered_fitters().get(fitter.name) is not type(fitter):
         return
-    for adjacency in Adjacency:
-        for budget in BUDGETS:
+    for adjacency in adjacencies:
+        for budget in budgets(price):
             world = f"{adjacency.value}, a budget of {budget}"
             with must_not_raise("session", subject, "a fit", world):
-                fitting = _fitting(fitter, FakeScorer(), adjacency, budget)
+                count, fitting = _smallest(fitter, FakeScorer(), adjacency, price, budget)
                 fitted = fitting.run()
                 back = Fitted.from_bytes(fitted.to_bytes(), "a file")
-                checks = fitted.certificate.checks(back.content_sha256, fitting.ledger, records())
+                checks = fitted.certificate.checks(back.content_sha256, fitting.ledger, records(count))
                 answers = fitted.predict([text for text, _ in TEXTS])
                 back.use(FakeScorer())
                 again = back.predict([text for text, _ in TEXTS])
@@ -72,13 +79,27 @@ def fits(fitter: Fitter, subject: str, report: Report) -> None:
             report.kept("session", 1, "fits with a certificate that holds")
 
 
-def _fitting(fitter: Fitter, model: FakeScorer, adjacency: Adjacency, budget: Budget) -> Fitting:
+def _smallest(
+    fitter: Fitter, model: FakeScorer, adjacency: Adjacency, price: Price, budget: Budget
+) -> tuple[int, Fitting]:
+    """The fit of the fewest records that it takes, with their number."""
+    for count in COUNTS[:-1]:
+        try:
+            return count, _fitting(fitter, model, adjacency, price, budget, count)
+        except InputError:
+            continue
+    return COUNTS[-1], _fitting(fitter, model, adjacency, price, budget, COUNTS[-1])
+
+
+def _fitting(
+    fitter: Fitter, model: FakeScorer, adjacency: Adjacency, price: Price, budget: Budget, count: int
+) -> Fitting:
     pool: Any = POOL if fitter.pool == "required" else ()
     return Fitting(
-        records(),
+        records(count),
         TASK,
-        epsilon=PRICE.epsilon,
-        delta=PRICE.delta,
+        epsilon=price.epsilon,
+        delta=price.delta,
         method=fitter,
         model=model,
         adjacency=adjacency,

@@ -75,6 +75,8 @@ UNITS: Final[tuple[Unit, ...]] = (
 FEW_UNITS: Final = (EAST, WEST, (("east", 1),), FAR, (("west", 0), ("west", 1)))
 RESTS: Final[tuple[World, ...]] = ((EAST,), (EAST, SLANT, WEST), (SLANT,) * 14)
 """What stays as it is: one label without a record in two of them, and more units than a floor of some ten."""
+CROWDS: Final[tuple[World, ...]] = ((), (SLANT,) * 14, (SLANT,) * 100, (SLANT,) * 1_000)
+"""Who stands beside a world, one after another, until a fitter takes so many units."""
 
 
 @final
@@ -180,6 +182,12 @@ def sharpest(relation: Relation) -> Neighbourhood:
     """The few worlds that are furthest apart: opposite vectors, another label, one label or both."""
     rows = relation.change.rows
     return _neighbourhood(relation, RESTS[0], [(unit,) * rows for unit in FEW_UNITS[:3]])
+
+
+def beside(others: World, near: Neighbourhood) -> Neighbourhood:
+    """The same worlds, with others in each of them."""
+    data, pairs = near
+    return [(*others, *world) for world in data], pairs
 
 
 def climbed(relation: Relation) -> Iterator[list[World]]:

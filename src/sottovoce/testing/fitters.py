@@ -16,6 +16,7 @@ import copy
 import itertools
 from collections.abc import Sequence
 from dataclasses import replace
+from functools import cached_property
 from typing import Any, Final, final
 
 import numpy as np
@@ -27,8 +28,10 @@ from sottovoce.methods.base import Price
 from sottovoce.methods.fitting.fitter import FitPlan, Fitter
 from sottovoce.privacy.aggregates import Scores, VectorSum
 from sottovoce.privacy.events import ApproximateDP
+from sottovoce.privacy.unit import Adjacency
 from sottovoce.testing import fit_sessions as sessions
 from sottovoce.testing import fit_worlds as worlds
+from sottovoce.testing.accepted_prices import accepted
 from sottovoce.testing.asked_first import Beside, follows_the_order
 from sottovoce.testing.claims import FloatArray, is_empty
 from sottovoce.testing.draw_losses import Losses, law_of, losses_of, too_far
@@ -43,6 +46,8 @@ from sottovoce.testing.pools import Pool
 from sottovoce.testing.report import ContractError, Effort, Report, must_not_raise
 
 PRICES: Final = (Price(4.0, 1e-6), Price(1.0, 1e-6), Price(0.3, 1e-3), Price(16.0, 1e-9))
+PURE: Final = (Price(2.0, 0.0),)
+"""A price without a delta, for fitters that take one."""
 EDGES: Final = (Price(3e-6, 1e-9), Price(1e-5, 1e-9), Price(1_000.0, 1e-6))
 """Prices near the ends of their range, where some noise is out of its own: refused before the charge, or drawn."""
 MOST_LEAVES: Final = 150
@@ -75,10 +80,13 @@ def check_fitter(fitter: Fitter | type[Fitter], effort: Effort = Effort.QUICK, r
     """
     report = report or Report("fitter", name_of(fitter))
     every = list(settings_of(fitter, effort)) if isinstance(fitter, type) else [fitter]
+    driven = False
     for number, instance in enumerate(every):
         if not isinstance(instance, Fitter):
             raise ContractError("drive", name_of(fitter), "it is no Fitter; subclass sottovoce.methods.fitting.Fitter")
-        _Fitter(instance, effort, report, first=number == 0).check()
+        driven |= _Fitter(instance, effort, report, first=number == 0).check()
+    if not driven:
+        raise ContractError("drive", name_of(fitter), "it refuses every price in every world that the suite has")
     return report
 
 
@@ -94,15 +102,28 @@ class _Fitter:
         self.candidates = {"unused": (0,), "optional": (pool, 0), "required": (pool,)}[fitter.pool]
         self.usual = Case(self.candidates[0], adds_epsilons=True)
         self._left: tuple[FitPlan, Any] | None = None
-        self._priced: list[tuple[FitPlan, Relation, Price]] = []
+        self._priced: list[tuple[FitPlan, Relation, Price, World]] = []
 
-    def check(self) -> None:
-        """Every contract."""
+    @cached_property
+    def prices(self) -> Sequence[Price]:
+        """The prices that it takes somewhere, the usual one first."""
+        usual, _ = worlds.cases(self.candidates)
+        where = [*itertools.product(RELATIONS, usual)]
+        return accepted(PRICES, lambda price: any(self._planned(each, 2, price, case)[0] for each, case in where))
+
+    @property
+    def _usual(self) -> Price:
+        return self.prices[0] if self.prices else PRICES[0]
+
+    def check(self) -> bool:
+        """Every contract; whether anything was planned."""
         before = repr(self.fitter)
         self._says_how_many_texts()
-        self._refusals()
         for relation in RELATIONS:
             self._prices(relation)
+        if not self._priced:
+            return False
+        self._refusals()
         self._alone(RELATIONS[0])
         for relation, adds in itertools.product(RELATIONS if self.first or self.full else RELATIONS[:2], LEDGERS):
             self._neighbours(relation, adds_epsilons=adds)
@@ -113,13 +134,20 @@ class _Fitter:
             self._sampler(relation, replace(self.usual, adds_epsilons=adds))
         self._whatever_is_priced()
         if self.first or self.full:
-            sessions.fits(self.fitter, self.subject, self.report)
+            sessions.fits(self.fitter, self.subject, self.report, self._usual, self._adjacencies)
         if repr(self.fitter) != before:
             raise ContractError("state", self.subject, "its attributes changed while it fitted")
+        return True
+
+    @property
+    def _adjacencies(self) -> Sequence[Adjacency]:
+        """Those under which it takes its usual price."""
+        planned = [relation.adjacency for _, relation, price, _ in self._priced if price == self._usual]
+        return [*dict.fromkeys(planned)]
 
     def _says_how_many_texts(self) -> None:
         """Without that no fit is made, so that nothing else could be said of it."""
-        plan = self._plan(RELATIONS[0], len(DRAWN_WORLD), PRICES[0], self.usual)
+        plan, _ = self._planned(RELATIONS[0], len(DRAWN_WORLD), self._usual, self.usual)
         if plan is not None:
             try:
                 plan.fitter.most_texts(plan.setting)
@@ -136,9 +164,10 @@ class _Fitter:
             refused += 1
         if self.fitter.pool == "required":
             bare = worlds.setting_of(RELATIONS[0], 4, replace(self.usual, candidates=0))
-            self._refused(PRICES[0], bare, "it needs public texts, and takes a setting without any")
+            self._refused(self._usual, bare, "it needs public texts, and takes a setting without any")
             refused += 1
-        refused += sessions.refuses(self.fitter, self.subject)
+        for adjacency in self._adjacencies[:1]:
+            refused += sessions.refuses(self.fitter, self.subject, self._usual, adjacency)
         self.report.kept("refusals", refused, "before anything was read")
 
     def _refused(self, price: Price, setting: Any, problem: str) -> None:
@@ -149,26 +178,40 @@ class _Fitter:
         raise ContractError("refusals", self.subject, problem)
 
     def _prices(self, relation: Relation) -> None:
-        prices = PRICES if self.full else PRICES[: 2 if self.first and relation.change.rows == 1 else 1]
-        edges = EDGES if relation.change.rows == 1 and (self.first or self.full) else ()
+        one = relation.change.rows == 1
+        prices = self.prices if self.full else self.prices[: 2 if self.first and one else 1]
+        pure = PURE if one and not self.fitter.needs_delta else ()
+        edges: Sequence[Price] = EDGES if one and (self.first or self.full) else ()
+        if not any(price.delta for price in self.prices):
+            edges = [replace(price, delta=0.0) for price in edges]
         usual, other = worlds.cases(self.candidates)
         units = len(worlds.sharpest(relation)[0][0])
-        tried = [*itertools.product(prices, (*usual, *other)), *itertools.product(edges, usual)]
+        tried = [*itertools.product(prices, (*usual, *other)), *itertools.product((*pure, *edges), usual)]
         for price, case in tried:
-            plan = self._plan(relation, units, price, case)
+            plan, beside = self._planned(relation, units, price, case)
             if plan is not None:
                 self._charged(plan, price, f"{relation}, {price}, {case}")
-                self._priced.append((plan, relation, price))
+                self._priced.append((plan, relation, price, beside))
                 self.report.kept("price", 1, "plans from parameters alone, within the price")
 
-    def _plan(self, relation: Relation, units: int, price: Price, case: Case) -> FitPlan | None:
+    def _planned(self, relation: Relation, units: int, price: Price, case: Case) -> tuple[FitPlan | None, World]:
+        """A plan for so many units, or for the fewest more of which it takes the price; and the units that are more."""
+        for beside in worlds.CROWDS if relation.adjacency.size_is_public else worlds.CROWDS[:1]:
+            plan = self._plan(relation, len(beside) + units, price, case, noted=not beside)
+            if plan is not None:
+                return plan, beside
+        return None, ()
+
+    def _plan(self, relation: Relation, units: int, price: Price, case: Case, *, noted: bool = True) -> FitPlan | None:
         """A plan, or ``None`` where the fitter refuses the price."""
         setting = worlds.setting_of(relation, units, case)
         with must_not_raise("price", self.subject, "its plan", f"{relation}, {price}, {case}"):
             try:
                 return self.fitter.plan(price, setting)
             except InputError as refusal:
-                self.report.refused.append(f"{relation}, {price}, {case}: {refusal}")
+                told = f"{relation}, {price}, {case}: {refusal}"
+                if noted and told not in self.report.refused:
+                    self.report.refused.append(told)
                 return None
 
     def _charged(self, plan: FitPlan, price: Price, world: str) -> None:
@@ -205,22 +248,22 @@ class _Fitter:
     # Worlds one change apart
 
     def _neighbours(self, relation: Relation, *, adds_epsilons: bool) -> None:
-        prices = PRICES[:2] if self.full else PRICES[:1]
+        prices = self.prices[:2] if self.full else self.prices[:1]
         for price, candidates in itertools.product(prices, self.candidates):
-            losses, plan = Losses(relation.adjacency), None
+            losses, drawn = Losses(relation.adjacency), None
             most = self.full or (self.first and relation.change.rows == 1)
             for group, near in enumerate(worlds.neighbourhoods(relation)):
                 if group and not (self.full or (most and adds_epsilons)):
                     continue
-                made = self._plan(relation, len(near[0][0]), price, Case(candidates, adds_epsilons))
-                if made is None:
-                    return
-                plan = made
-                self._pairs(plan, relation, near, losses, every_rule=self.full or adds_epsilons)
+                plan, beside = self._planned(relation, len(near[0][0]), price, Case(candidates, adds_epsilons))
+                if plan is None:
+                    continue
+                drawn, whole = plan, worlds.beside(beside, near)
+                self._pairs(plan, relation, whole, losses, every_rule=self.full or adds_epsilons)
                 if group == 0 and (most or adds_epsilons):
-                    self._joint(plan, relation, near)
-            if plan is not None:
-                self._within(plan, price, losses)
+                    self._joint(plan, relation, whole)
+            if drawn is not None:
+                self._within(drawn, price, losses)
 
     def _within(self, plan: FitPlan, price: Price, losses: Losses) -> None:
         """What pairs lose is within the event that is charged."""
@@ -231,11 +274,15 @@ class _Fitter:
 
     def _whatever_is_priced(self) -> None:
         """What is priced is drawn too, in a few worlds, and what they lose is held against the event."""
-        for plan, relation, price in self._priced:
+        edges = {price.epsilon for price in EDGES}
+        for plan, relation, price, others in self._priced:
             losses = Losses(relation.adjacency)
-            self._pairs(plan, relation, worlds.sharpest(relation), losses, every_rule=False)
+            near = worlds.beside(others, worlds.sharpest(relation))
+            self._pairs(plan, relation, near, losses, every_rule=False)
             self._within(plan, price, losses)
-            self.report.kept("edges" if price in EDGES else "prices", 1, "plans that are drawn as they are charged")
+            self.report.kept(
+                "edges" if price.epsilon in edges else "prices", 1, "plans that are drawn as they are charged"
+            )
 
     def _pairs(
         self, plan: FitPlan, relation: Relation, near: Neighbourhood, losses: Losses, *, every_rule: bool
@@ -253,9 +300,10 @@ class _Fitter:
 
     def _however_many(self, relation: Relation) -> None:
         """The same of worlds that differ in how many units are of one kind, from many to none, one by one."""
-        for rungs in worlds.climbed(relation):
-            plan = self._plan(relation, len(rungs[0]), PRICES[0], self.usual)
+        for climbed in worlds.climbed(relation):
+            plan, others = self._planned(relation, len(climbed[0]), self._usual, self.usual)
             if plan is not None:
+                rungs = [(*others, *world) for world in climbed]
                 self._near(plan, relation, (rungs, pairs_of(rungs)), self._replayed(plan, relation, rungs))
 
     def _replayed(self, plan: FitPlan, relation: Relation, data: Sequence[World]) -> list[Tape]:
@@ -334,7 +382,8 @@ class _Fitter:
         released: list[Any] = []
 
         def drawn_from(unit: str, number: int) -> FloatArray:
-            plan, world = self._plan(relation, 6, PRICES[0], replace(self.usual, unit=unit)), OPPOSITE[number]
+            plan, others = self._planned(relation, 6, self._usual, replace(self.usual, unit=unit))
+            world = (*others, *OPPOSITE[number])
             if plan is None:
                 return np.arange(2.0 * number)  # it is refused, and worlds that are not fitted are not alike
             told = self._replay(released, world) if released else None
@@ -350,37 +399,39 @@ class _Fitter:
 
     def _whatever_is_drawn(self, relation: Relation, case: Case) -> None:
         """Extreme releases lead to a support of the same shape, by as many draws, and to finite answers."""
-        plan = self._plan(relation, len(DRAWN_WORLD), PRICES[0], case)
+        plan, others = self._planned(relation, len(DRAWN_WORLD), self._usual, case)
         if plan is None:
             return
-        fits = [self._fit(plan, relation, DRAWN_WORLD, told) for told in (None, *EXTREMES)]
+        world = (*others, *DRAWN_WORLD)
+        fits = [self._fit(plan, relation, world, told) for told in (None, *EXTREMES)]
         if problem := _too_much(plan, fits[0][1]):
-            raise ContractError("size", self.subject, problem, worlds.shown(DRAWN_WORLD))
+            raise ContractError("size", self.subject, problem, worlds.shown(world))
         self.report.kept("size", 1, "supports no larger than is known before anything is drawn")
-        with must_not_raise("draws", self.subject, "its support", worlds.shown(DRAWN_WORLD)):
+        with must_not_raise("draws", self.subject, "its support", worlds.shown(world)):
             answers = [worlds.classified(support, plan.setting) for _, support in fits]
         if any(answer is not None and not np.isfinite(answer).all() for answer in answers):
             problem = "its support answers with numbers that are not finite"
-            raise ContractError("draws", self.subject, problem, worlds.shown(DRAWN_WORLD))
+            raise ContractError("draws", self.subject, problem, worlds.shown(world))
         self.report.kept("draws", 1 + len(EXTREMES), "fits of extreme releases, all of one shape")
 
     def _sampler(self, relation: Relation, case: Case) -> None:
         """Noise that comes through ``fit`` has the scale that is charged, is independent, and selections their law."""
-        plan = self._plan(relation, len(DRAWN_WORLD), PRICES[0], case)
+        plan, others = self._planned(relation, len(DRAWN_WORLD), self._usual, case)
         if plan is None:
             return
+        world = (*others, *DRAWN_WORLD)
         pool, noise, source = Pool(), list[FloatArray](), seeded(20261122)
         for _ in range(self.fits if case.adds_epsilons else self.fits // 3):
-            tape, _ = self._fit(plan, relation, DRAWN_WORLD, randomness=source)
+            tape, _ = self._fit(plan, relation, world, randomness=source)
             noise += [noise_of(draw) for draw in tape.draws if isinstance(draw.aggregate, VectorSum)]
             for number, draw in enumerate(tape.draws):
                 if isinstance(draw.aggregate, Scores) and isinstance(draw.mechanism, SelectionMechanism):
                     law = dict(enumerate(np.exp(law_of(draw)).tolist()))
-                    pool.add({"draw": number}, law, [draw.outcome], worlds.shown(DRAWN_WORLD))
+                    pool.add({"draw": number}, law, [draw.outcome], worlds.shown(world))
         problem = pool.departs()[0] or not_normal(noise)
         if problem:
             raise ContractError(
-                "sampler", self.subject, f"its draws do not follow their law: {problem}", worlds.shown(DRAWN_WORLD)
+                "sampler", self.subject, f"its draws do not follow their law: {problem}", worlds.shown(world)
             )
         self.report.kept(
             "sampler", pool.draws + sum(map(len, noise)), "numbers drawn through fit that follow their law"

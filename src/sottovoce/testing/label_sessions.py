@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Hashable, Sequence
+from collections.abc import Callable, Hashable, Mapping, Sequence
 from typing import Any, Final
 
 from sottovoce.errors import LedgerMismatchError, NonPrivateError, SottoError
@@ -75,36 +75,43 @@ def answers(
     subject: str,
     report: Report,
     law: Callable[[DataSet, Road, Price], FloatArray] | None,
-    adjacencies: Sequence[Adjacency],
+    prices: Mapping[Adjacency, Price],
 ) -> None:
-    """Answers of a session follow the law, whatever another session asks of the same method; a name answers once."""
-    accepted = list(dict.fromkeys(adjacencies))
-    for adjacency in accepted:
+    """Answers of a session follow the law, whatever another session asks of the same method; a name answers once.
+
+    Args:
+        method: A method that reads records.
+        subject: The method with its options, for an error.
+        report: To be filled.
+        law: Of an answer, where one is stated.
+        prices: Of an answer, by the adjacency of a session.
+    """
+    for adjacency, price in prices.items():
         with must_not_raise("session", subject, "a session", f"{worlds.shown(DATA)} ({adjacency.value})"):
             mine = _session(method, DATA, adjacency, FakeScorer(worlds.says), seed=21)
             other = _session(method, OTHER, adjacency, FakeScorer(worlds.says), seed=22)
             drawn: list[Hashable] = []
             for _ in range(ANSWERS // 32):
                 questions = [worlds.QUESTION] * 32
-                drawn += [TASK.labels.index(release.value) for release in _classified(mine, questions)]
-                list(_classified(other, questions[:4]))
+                drawn += [TASK.labels.index(release.value) for release in _classified(mine, questions, price)]
+                list(_classified(other, questions[:4], price))
         if law is not None:
-            exact = law(DATA, Road(adjacency, Partition()), PRICE)
+            exact = law(DATA, Road(adjacency, Partition()), price)
             if problem := departs(dict(enumerate(exact.tolist())), Counter(drawn)):
                 problem = f"answers of a session do not follow its law: {problem}"
                 raise ContractError("session", subject, problem, f"{worlds.shown(DATA)} ({adjacency.value})")
         report.kept("session", len(drawn), "answers of a session that follow the law")
-        _answers_once(mine, subject)
+        _answers_once(mine, subject, price)
         report.kept("retries", 4, "names under which no second answer leaves")
         mine.close()
         other.close()
 
 
-def _answers_once(icl: PrivateICL, subject: str) -> None:
+def _answers_once(icl: PrivateICL, subject: str, price: Price) -> None:
     for name in ("one", "two", "three", "four"):
-        first = icl.ask(worlds.QUESTION, epsilon=PRICE.epsilon, delta=PRICE.delta, release_id=name).value
+        first = icl.ask(worlds.QUESTION, epsilon=price.epsilon, delta=price.delta, release_id=name).value
         try:
-            again = icl.ask(worlds.QUESTION, epsilon=PRICE.epsilon, delta=PRICE.delta, release_id=name).value
+            again = icl.ask(worlds.QUESTION, epsilon=price.epsilon, delta=price.delta, release_id=name).value
         except LedgerMismatchError:
             continue
         except SottoError as error:
@@ -115,8 +122,8 @@ def _answers_once(icl: PrivateICL, subject: str) -> None:
             raise ContractError("retries", subject, "two answers left under one name")
 
 
-def _classified(icl: PrivateICL, questions: Sequence[Any]) -> Any:
-    return icl.classify(questions, epsilon=PRICE.epsilon, delta=PRICE.delta)
+def _classified(icl: PrivateICL, questions: Sequence[Any], price: Price) -> Any:
+    return icl.classify(questions, epsilon=price.epsilon, delta=price.delta)
 
 
 def _session(

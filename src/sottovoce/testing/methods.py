@@ -27,6 +27,7 @@ from sottovoce.experts.partition import Partition
 from sottovoce.mechanisms.base import log_law
 from sottovoce.methods.base import Method, Price, Reads, Selecting, Subsampling
 from sottovoce.privacy.aggregates import Scores
+from sottovoce.privacy.events import DpEvent
 from sottovoce.privacy.unit import Adjacency
 from sottovoce.randomness import Randomness
 from sottovoce.testing import label_sessions as sessions
@@ -48,6 +49,8 @@ SAME_LAW: Final = 1e-12
 """Probabilities that differ by less are the same: a law may be added up in floating point."""
 LARGE_PRICES: Final = (Price(16.0, 1e-6), Price(100.0, 1e-6))
 """Prices beyond those in use, in the smallest worlds: where a charge that stops growing shows."""
+PURE: Final = (Price(2.0, 0.0),)
+"""A price without a delta, for methods that take one."""
 DRAWN_PRICES: Final = (Price(2.0, 1e-3), Price(4.0, 1e-3), Price(0.1, 0.1))
 """For methods without a law: prices at which twice the loss, or the loss of twice the price, shows in few draws."""
 ASKED: Final[Sequence[Beside[tuple[float, ...]]]] = (
@@ -126,40 +129,51 @@ class _Method:
         if self.method.reads is Reads.NOTHING:
             sessions.reads_nothing(self.method, self.subject, self.report)
             return
-        claims = self._claims(PRICES[2:] if self.sampled and not (self.first or self.full) else PRICES)
-        self._usual = dict(reversed(claims))
+        every = self.claims()
+        pure = {key: claim for key, claim in every.items() if key[1] in PURE}
+        claims = {key: claim for key, claim in every.items() if key[1] not in PURE}
         large = {} if self.sampled or self._law is None else self._claims(LARGE_PRICES)
         self._state(claims)
         self._isolation()
         if self._law is None:
-            self._neighbours_by_draws(claims)
+            self._neighbours_by_draws(every)
         elif not self.sampled:
             self._order_of_experts(claims)
-            self._neighbours(claims)
+            self._neighbours(every)
             self._however_many(claims)
-            self._smallest_worlds({**claims, **large})
+            self._smallest_worlds({**every, **large})
         if self.first or self.full:
             self._sharp_draws(claims)
-        self._sampler({**claims, **large})
-        self._records(claims)
-        accepted = [adjacency for adjacency, _ in claims]
-        answered = accepted if self.first or self.full else accepted[:1]  # the road is the same for every option
+        self._sampler({**claims, **large}, self.worlds)
+        self._sampler(pure, self.worlds // 6)
+        self._records(every)
+        priced = {adjacency: self._priced(adjacency, sessions.PRICE) for adjacency in self._usual}
+        asked = {adjacency: made[0] if made else self._usual[adjacency] for adjacency, made in priced.items()}
+        answered = dict([*asked.items()][: None if self.first or self.full else 1])  # every option has the same road
         sessions.answers(self.method, self.subject, self.report, self._distribution(), answered)
 
     # What it charges
+
+    def claims(self) -> dict[tuple[Adjacency, Price], Claim]:
+        """What it promises at every usual price that it takes, and at one without a delta.
+
+        Raises:
+            ContractError: It takes none of the usual ones, or a promise does not hold by the event alone.
+        """
+        claims = self._claims(PRICES[2:] if self.sampled and not (self.first or self.full) else PRICES)
+        if not claims:
+            raise ContractError("drive", self.subject, "it accepts no adjacency at any price that was tried")
+        self._usual = dict(reversed(claims))
+        return {**claims, **self._claims(PURE)}
 
     def _claims(self, prices: Sequence[Price]) -> dict[tuple[Adjacency, Price], Claim]:
         """What each answer promises, by adjacency and price; refused combinations are left out."""
         claims: dict[tuple[Adjacency, Price], Claim] = {}
         pristine = copy.deepcopy(self.method)
-        for adjacency, price in itertools.product(Adjacency, prices):
-            try:
-                event = self.method.event(price, adjacency)
-            except (AssignmentError, ParameterError) as error:
-                where = f"{self.subject} under {adjacency.value}"
-                if isinstance(error, AssignmentError) and f"{where}" not in self.report.refused:
-                    self.report.refused.append(where)
+        for adjacency, asked in itertools.product(Adjacency, prices):
+            if (made := self._priced(adjacency, asked)) is None:
                 continue
+            price, event = made
             if event != pristine.event(price, adjacency):
                 raise ContractError("price", self.subject, "two equal methods charge different events", str(price))
             claim = claim_of(event, adjacency)
@@ -171,21 +185,36 @@ class _Method:
                 raise ContractError("price", self.subject, problem, f"{adjacency.value}, delta {price.delta:g}")
             claims[adjacency, price] = claim
             self.report.kept("price", 1, "events within the price, from parameters alone")
-        if not claims:
-            raise ContractError("drive", self.subject, "it accepts no adjacency at any price that was tried")
         return claims
+
+    def _priced(self, adjacency: Adjacency, asked: Price) -> tuple[Price, DpEvent] | None:
+        """A price that it takes, with its event: the one that is asked, else the same without a delta."""
+        for price in dict.fromkeys((asked, replace(asked, delta=0.0))):
+            try:
+                return price, self.method.event(price, adjacency)
+            except AssignmentError:
+                where = f"{self.subject} under {adjacency.value}"
+                if where not in self.report.refused:
+                    self.report.refused.append(where)
+                return None
+            except ParameterError:
+                continue
+        return None
 
     # Exact laws
 
     def _neighbours(self, claims: dict[tuple[Adjacency, Price], Claim]) -> None:
         """Outputs of experts a change apart, for every change type of the table."""
         for change, (adjacency, price), labels in itertools.product(CHANGES, claims, (2, 3)):
-            if adjacency is not change.adjacency or not (self.full or self.first or price == PRICES[0]):
+            usual = adjacency is change.adjacency and price == self._usual[adjacency]
+            if adjacency is not change.adjacency or not (self.full or self.first or usual):
                 continue
+            if price in PURE and labels > 2 and not self.full:
+                continue  # one price more: the smallest worlds have it with every number of labels
             claim, publics = claims[adjacency, price], worlds.public_rows(labels)
-            for group, pairs in worlds.groups_of_neighbours(labels, change, self._most(labels, price)):
+            for group, pairs in worlds.groups_of_neighbours(labels, change, self._most(labels, usual=usual)):
                 self._compare_worlds(claim, group, pairs, publics[0], change, price)
-            if price == self._usual[adjacency] and (self.full or self.first):
+            if usual and (self.full or self.first):
                 for public in publics[1:]:
                     for group, pairs in worlds.groups_of_pairs(labels, change):
                         self._compare_worlds(claim, group, pairs, public, change, price)
@@ -212,10 +241,10 @@ class _Method:
                 for public in worlds.public_rows(labels) if every else worlds.public_rows(labels)[:1]:
                     self._compare_worlds(claims[adjacency, price], group, pairs, public, change, price)
 
-    def _most(self, labels: int, price: Price) -> int:
+    def _most(self, labels: int, *, usual: bool) -> int:
         if self.full:
             return 3 if labels == 2 else 2
-        return 2 if labels == 2 and price == PRICES[0] else 1
+        return 2 if labels == 2 and usual else 1
 
     def _compare_worlds(
         self,
@@ -300,7 +329,7 @@ class _Method:
 
     def _neighbours_by_draws(self, claims: dict[tuple[Adjacency, Price], Claim]) -> None:
         """For a method without a law: draws, from records on, in the sharpest data sets a change apart."""
-        for adjacency, price in itertools.product(dict.fromkeys(adjacency for adjacency, _ in claims), DRAWN_PRICES):
+        for adjacency, price in self._claims((*DRAWN_PRICES, *PURE)):
             claim = claim_of(self.method.event(price, adjacency), adjacency)
             if claim is None:
                 continue
@@ -428,11 +457,14 @@ class _Method:
         """Data sets, for every way in which records come to experts: neighbours, and those that must have one law."""
         if self._law is None:
             return
-        prices = PRICES if self.full else PRICES[::2] if self.sampled else PRICES[:1]
+        few = {price.epsilon for price in (*PRICES[::2], *PURE)}
         runs = [
-            (road, price) for road in worlds.roads(self.method, calibrated=self.first or self.full) for price in prices
+            (road, price)
+            for road in worlds.roads(self.method, calibrated=self.first or self.full)
+            for adjacency, price in claims
+            if road.adjacency is adjacency
+            and (self.full or price == self._usual[adjacency] or (self.sampled and price.epsilon in few))
         ]
-        runs = [(road, price) for road, price in runs if (road.adjacency, price) in claims]
         for road, price in runs:
             law = self._laws_at(road, price)
             for group, pairs in worlds.data_sets(road, list(worlds.SAYINGS), most=1 if self.sampled else 3):
@@ -440,7 +472,11 @@ class _Method:
                 laws = [law(data) for data in group]
                 self._compare(claims[road.adjacency, price], laws, pairs, "records", f"{road}, {price}", where)
         for road, price in runs:
-            if price is runs[0][1] and road.partition.units_per_expert == 1 and not road.partition.capacity:
+            if (
+                price == self._usual[road.adjacency]
+                and road.partition.units_per_expert == 1
+                and not road.partition.capacity
+            ):
                 self._same(self._laws_at(road, price), road)
 
     def _laws_at(self, road: Road, price: Price) -> Callable[[worlds.DataSet], FloatArray]:
@@ -510,15 +546,16 @@ class _Method:
         """Many draws in a few worlds, in which noise that is too small by half shows, whatever labels it favours."""
         if self._law is None:
             return
-        prices = [price for price in (PRICES[1], *PRICES) if any(key[1] == price for key in claims)]
-        keys = [key for key in claims if key[1] == prices[0]]
+        sharp = [price for _, price in claims if price.epsilon == PRICES[1].epsilon]
+        usual = (*sharp, *(price for _, price in claims))[0]
+        keys = [key for key in claims if key[1] == usual]
         scenes = self._scenes(*keys[0])
         if not self.sampled:
             rows = worlds.ROWS[2][:1]
             scenes += [
-                (f"{worlds.shown_rows(rows)} ({change}, {prices[0]})", outputs(rows, 2, change), prices[0])
+                (f"{worlds.shown_rows(rows)} ({change}, {usual})", outputs(rows, 2, change), usual)
                 for change in CHANGES
-                if (change.adjacency, prices[0]) in keys
+                if (change.adjacency, usual) in keys
             ]
         for number, (world, experts, price) in enumerate(scenes):
             law, source = np.exp(self._log_law(experts, price, world)).tolist(), worlds.seeded(200 + number)
@@ -527,12 +564,12 @@ class _Method:
                 raise ContractError("sampler", self.subject, f"its draws do not follow its law: {problem}", world)
             self.report.kept("sampler", len(drawn), "draws that follow the law")
 
-    def _sampler(self, claims: Collection[tuple[Adjacency, Price]]) -> None:
+    def _sampler(self, claims: Collection[tuple[Adjacency, Price]], number: int) -> None:
         """Draws of ``choose`` follow its law: a few in each of many worlds, at every price and change."""
-        if self._law is None:
+        if self._law is None or not claims:
             return
         dice, source, pool, keys = worlds.seeded(100), worlds.seeded(101), Pool(), list(claims)
-        for _ in range(self.worlds if self.first else self.worlds // 3):
+        for _ in range(number if self.first else number // 3):
             features, experts, price, law, world = self._open_world(dice, keys)
             pool.add(features, law, [self._choose(experts, price, source, world) for _ in range(4)], world)
         problem, world = pool.departs()
@@ -587,7 +624,9 @@ class _Method:
                 raise ContractError("state", self.subject, problem, scene[0])
         if held_by(self.method) != held or (is_dataclass(self.method) and self.method != pristine):
             raise ContractError("state", self.subject, "its attributes changed while it answered")
-        key = next(iter(claims)) if self._law is not None else (next(iter(claims))[0], DRAWN_PRICES[0])
+        key = next(iter(claims))
+        if self._law is None and (made := self._priced(key[0], DRAWN_PRICES[0])):
+            key = key[0], made[0]
 
         def answers(public: tuple[float, ...], world: int, times: int = 1) -> Asked:
             return self._beside(public, world, *key, times=times)

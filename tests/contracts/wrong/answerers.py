@@ -173,6 +173,93 @@ class CheapForASwap(OneKeyword):
 
 
 @dataclass(frozen=True)
+class AtLeastTwo(OneKeyword):
+    """Draws at an epsilon of two at least, and charges what it was given."""
+
+    def draw(self, setting, experts, public, randomness):
+        chosen = Exponential(max(self.eta, 2.0)).select(self.counts(experts, public), randomness)
+        return self.outcome(public.universe[chosen], experts)
+
+
+@dataclass(frozen=True)
+class CoarseCounts(OneKeyword):
+    """Takes counts four at a time at small prices, and tells the bound of one."""
+
+    def counts(self, experts, public):
+        right = super().counts(experts, public)
+        times = 1 if self.eta >= 4 else 4
+        return Scores(right.values * times, sensitivity=right.sensitivity, adjacency=right.adjacency)
+
+
+@dataclass(frozen=True)
+class QuietUnderRho(OneKeyword):
+    """Has less noise than it is charged for where the ledger adds rho."""
+
+    def draw(self, setting, experts, public, randomness):
+        eta = self.eta * (1 if setting.adds_epsilons else 2)
+        return self.outcome(public.universe[Exponential(eta).select(self.counts(experts, public), randomness)], experts)
+
+
+@dataclass(frozen=True)
+class QuietWithoutADelta(OneKeyword):
+    """Has less noise than it is charged for where the price has no delta."""
+
+    calibrated_parameters = ("eta", "times")
+    times: float | None = None
+
+    def calibrated(self, price, setting):
+        made = super().calibrated(price, setting)
+        return made if made.times is not None else replace(made, times=1.0 if price.delta else 2.0)
+
+    def draw(self, setting, experts, public, randomness):
+        chosen = Exponential(self.times * self.eta).select(self.counts(experts, public), randomness)
+        return self.outcome(public.universe[chosen], experts)
+
+
+@dataclass(frozen=True)
+class WithoutADelta(OneKeyword):
+    """Takes prices without a delta alone. Nothing is wrong with it."""
+
+    name = "without-a-delta"
+
+    def calibrated(self, price, setting):
+        if price.delta:
+            raise ParameterError("delta", price.delta, "0: no use is made of one")
+        return super().calibrated(price, setting)
+
+
+@dataclass(frozen=True)
+class DearWithoutADelta(WithoutADelta):
+    """Takes prices without a delta alone, and draws twice for one charge."""
+
+    def draw(self, setting, experts, public, randomness):
+        super().draw(setting, experts, public, randomness)
+        return super().draw(setting, experts, public, randomness)
+
+
+@dataclass(frozen=True)
+class DearInCrowds(OneKeyword):
+    """Wants a hundred experts, and counts each of them twice."""
+
+    def calibrated(self, price, setting):
+        if (setting.experts or 0) < 100:
+            raise ParameterError("experts", setting.experts, "100 or more")
+        return super().calibrated(price, setting)
+
+    def counts(self, experts, public):
+        right = super().counts(experts, public)
+        return Scores(2 * right.values, sensitivity=right.sensitivity, adjacency=right.adjacency)
+
+
+@dataclass(frozen=True)
+class RefusesEverything(OneKeyword):
+    """Takes no price."""
+
+    def calibrated(self, price, setting):
+        raise ParameterError("epsilon", price.epsilon, "another one")
+
+
+@dataclass(frozen=True)
 class SaysFree(OneKeyword):
     """Charges nothing."""
 

@@ -9,6 +9,7 @@ from typing import ClassVar
 
 import numpy as np
 
+from sottovoce.errors import ParameterError
 from sottovoce.experts.unit_sums import LIMIT, ClassSums, Likeness, SumRule, UnitCount
 from sottovoce.mechanisms.above_threshold import AboveThreshold
 from sottovoce.mechanisms.exponential import Exponential
@@ -517,6 +518,79 @@ class ChosenTwice(Chosen):
     def chosen(self, row, setting, randomness):
         super().chosen(row, setting, randomness)
         return super().chosen(row, setting, randomness)
+
+
+@dataclass(frozen=True)
+class QuietWithoutADelta(Chosen):
+    """Has less noise than it is charged for where the price has no delta."""
+
+    calibrated_parameters = ("eta", "times")
+    times: Positive | None = None
+
+    def calibrated(self, price, setting):
+        made = super().calibrated(price, setting)
+        return made if made.times else replace(made, times=1.0 if price.delta else 3.0)
+
+    def chosen(self, row, setting, randomness):
+        scores = Scores(row, sensitivity=self.sensitivity(setting), adjacency=setting.adjacency)
+        return Exponential(self.times * self.eta).select(scores, randomness)
+
+
+@dataclass(frozen=True)
+class WithoutADelta(Chosen):
+    """Takes prices without a delta alone. Nothing is wrong with it."""
+
+    name = "without-a-delta"
+
+    def calibrated(self, price, setting):
+        if price.delta:
+            raise ParameterError("delta", price.delta, "0: no use is made of one")
+        return super().calibrated(price, setting)
+
+
+@dataclass(frozen=True)
+class LikestWithoutADelta(WithoutADelta):
+    """Takes prices without a delta alone, and the likeliest text without a draw."""
+
+    def chosen(self, row, setting, randomness):
+        super().chosen(row, setting, randomness)
+        return int(np.argmax(row))
+
+
+@dataclass(frozen=True)
+class FromTwelveUnits(Means):
+    """Wants twelve units or more, and a public number of them. Nothing is wrong with it."""
+
+    name = "from-twelve-units"
+    least: ClassVar[int] = 12
+
+    def calibrated(self, price, setting):
+        if (setting.units or 0) < self.least:
+            raise ParameterError("units", setting.units, f"{self.least} or more")
+        return super().calibrated(price, setting)
+
+
+@dataclass(frozen=True)
+class TwiceFromTwelveUnits(FromTwelveUnits):
+    """Wants twelve units or more, and releases two sums at the charge of one."""
+
+    def drawn(self, sums, squared_l2, setting, multiplier, randomness):
+        super().drawn(sums, squared_l2, setting, multiplier, randomness)
+        return super().drawn(sums, squared_l2, setting, multiplier, randomness)
+
+
+@dataclass(frozen=True)
+class TwiceFromFiveHundred(TwiceFromTwelveUnits):
+    """The same from five hundred units on."""
+
+    least = 500
+
+
+@dataclass(frozen=True)
+class FromAMillion(FromTwelveUnits):
+    """Wants more units than any world has."""
+
+    least = 1_000_000
 
 
 @dataclass(frozen=True)

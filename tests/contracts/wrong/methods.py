@@ -7,7 +7,7 @@ from typing import ClassVar
 
 import numpy as np
 
-from sottovoce.errors import AssignmentError
+from sottovoce.errors import AssignmentError, ParameterError
 from sottovoce.experts.label_scores import ExpertOutputs, normalized, on_grid
 from sottovoce.mechanisms.exponential import Exponential
 from sottovoce.mechanisms.laplace import Laplace
@@ -419,6 +419,58 @@ class CheapEventWithoutLaw(CheapEvent):
     law = None
 
 
+@dataclass(frozen=True)
+class DearWithoutADelta(Method):
+    """Votes with Gaussian noise; without a delta the exponential mechanism, told of one vote where two move."""
+
+    name = "wrong"
+
+    def event(self, price, adjacency):
+        return self.mechanism(price).event
+
+    def law(self, experts, price):
+        return self.mechanism(price).law(self.scores(experts, price))
+
+    def choose(self, experts, price, randomness):
+        return self.mechanism(price).select(self.scores(experts, price), randomness)
+
+    def mechanism(self, price):
+        return GaussianNoisyMax.for_budget(price.epsilon, price.delta) if price.delta else Exponential(price.epsilon)
+
+    def scores(self, experts, price):
+        votes = experts.votes()
+        return votes if price.delta else Scores(votes.values, sensitivity=1, adjacency=votes.adjacency)
+
+
+@dataclass(frozen=True)
+class WithoutADelta(_Poe):
+    """Takes prices without a delta alone. Nothing is wrong with it."""
+
+    def mechanism(self, price):
+        if price.delta:
+            raise ParameterError("delta", price.delta, "0: no use is made of one")
+        return super().mechanism(price)
+
+
+@dataclass(frozen=True)
+class HalvedWithoutADelta(WithoutADelta):
+    """Takes prices without a delta alone, and states half of its sensitivity."""
+
+    def scores(self, experts):
+        right = experts.clipped_sum(2.0)
+        return Scores(right.values, sensitivity=WIDTH, adjacency=right.adjacency)
+
+
+@dataclass(frozen=True)
+class UpToTen(_Poe):
+    """Refuses an epsilon above ten. Nothing is wrong with it."""
+
+    def mechanism(self, price):
+        if price.epsilon > 10:
+            raise ParameterError("epsilon", price.epsilon, "10 or less")
+        return super().mechanism(price)
+
+
 class NoisyVotes(Method):
     """Right: Laplace noise on votes, and the largest; states no law."""
 
@@ -492,6 +544,15 @@ class UntilTwice(Method):
         return label
 
 
+class TwoDrawsWithoutADelta(NoisyVotes):
+    """Draws twice for one charge where its price has no delta."""
+
+    def choose(self, experts, price, randomness):
+        if not price.delta:
+            super().choose(experts, price, randomness)
+        return super().choose(experts, price, randomness)
+
+
 class NoisyVotesUnlessAllAgree(NoisyVotes):
     """Answers as the experts do where they agree, whatever was released."""
 
@@ -515,6 +576,15 @@ class OtherThanItsLaw(CheapEvent):
 
     def choose(self, experts, price, randomness):
         return PoE(2.0).choose(experts, Price(2 * price.epsilon), randomness)
+
+
+class QuietWithoutADelta(OtherThanItsLaw):
+    """Takes the likeliest label where its price has no delta."""
+
+    def choose(self, experts, price, randomness):
+        if not price.delta:
+            return int(experts.clipped_sum(2.0).values.argmax())
+        return PoE(2.0).choose(experts, price, randomness)
 
 
 class PoorSampler(OtherThanItsLaw):

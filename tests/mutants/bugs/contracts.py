@@ -12,6 +12,7 @@ LADDERS = "tests/contracts/test_ladders.py"
 TAPE = "tests/contracts/test_draw_tape.py"
 PRICED = "tests/contracts/test_text_prices.py"
 MOVED = "tests/contracts/test_token_moves.py"
+PRICES = "tests/contracts/test_prices_compared.py"
 SHIPPED = ("tests/contracts/test_shipped_suite.py",)
 
 MUTANTS = [
@@ -167,6 +168,78 @@ MUTANTS = [
         'return "" if distinct else IGNORES',
         'return ""',
         ASKED,
+    ),
+    Mutant(
+        "answers-drawn-at-one-price",
+        "the contract draws answers at its usual price alone, by sums of epsilons alone",
+        "testing/answerers.py",
+        "        self._whatever_is_priced()\n",
+        "",
+        ("tests/contracts/test_wrong_entries.py::test_a_wrong_answerer_is_noticed[QuietUnderRho--]",),
+    ),
+    Mutant(
+        "answers-with-a-delta-alone",
+        "the contract draws no answer at a price without a delta",
+        "testing/answerers.py",
+        "        pure = () if self.answerer.needs_delta else PURE\n",
+        "        pure = ()\n",
+        (PRICES,),
+    ),
+    Mutant(
+        "answers-of-few-experts-alone",
+        "the contract compares an answerer that wants many experts in no world",
+        "testing/answerers.py",
+        "(*SIZES, *(CROWDS if relation.counted else ()))",
+        "SIZES",
+        (PRICES,),
+    ),
+    Mutant(
+        "prices-with-a-delta-alone",
+        "an entry that refuses every delta is compared at no price",
+        "testing/accepted_prices.py",
+        "([price, replace(price, delta=0.0)] for",
+        "([price] for",
+        (PRICES,),
+    ),
+    Mutant(
+        "fits-with-a-delta-alone",
+        "the contract draws no fit at a price without a delta",
+        "testing/fitters.py",
+        "        pure = PURE if one and not self.fitter.needs_delta else ()\n",
+        "        pure = ()\n",
+        (PRICES,),
+    ),
+    Mutant(
+        "fits-of-few-units-alone",
+        "the contract compares a fitter that wants many units in no world",
+        "testing/fitters.py",
+        "for beside in worlds.CROWDS if relation.adjacency.size_is_public else worlds.CROWDS[:1]:",
+        "for beside in worlds.CROWDS[:1]:",
+        (PRICES,),
+    ),
+    Mutant(
+        "fits-refused-everywhere-pass",
+        "a fitter that refuses every price in every world passes",
+        "testing/fitters.py",
+        "    if not driven:\n",
+        "    if not every:\n",
+        (PRICES,),
+    ),
+    Mutant(
+        "methods-with-a-delta-alone",
+        "the contract compares a method at no price without a delta",
+        "testing/methods.py",
+        "        return {**claims, **self._claims(PURE)}\n",
+        "        return claims\n",
+        (PRICES,),
+    ),
+    Mutant(
+        "draws-with-a-delta-alone",
+        "the contract draws no answer of a method at a price without a delta",
+        "testing/methods.py",
+        "        self._sampler(pure, self.worlds // 6)\n",
+        "",
+        ("tests/contracts/test_wrong_entries.py::test_a_wrong_method_is_noticed[QuietWithoutADelta--]",),
     ),
     Mutant(
         "fits-in-one-order",
@@ -368,7 +441,7 @@ MUTANTS = [
         "three-labels-at-one-price",
         "the contract compares laws over three labels at one price alone",
         "testing/methods.py",
-        "            self._smallest_worlds({**claims, **large})\n",
+        "            self._smallest_worlds({**every, **large})\n",
         "            self._smallest_worlds({key: claims[key] for key in claims if key[1] == PRICES[0]})\n",
         WRONG,
     ),

@@ -203,7 +203,7 @@ MUTANTS = [
         "old-marks-keep-their-bits",
         "texts in marks of an earlier version are no longer found by their kind",
         "privacy/ledger/known_records.py",
-        "    if magic in _FORMATS[2:]:\n",
+        "    if magic in _FORMATS[3:]:\n",
         "    if first:\n",
         OLD_MARKS,
     ),
