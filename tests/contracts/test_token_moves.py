@@ -13,6 +13,8 @@ from sottovoce.synthesis.config import SynthesisConfig, plan_of
 from sottovoce.testing import ContractError, check_decoder
 from sottovoce.testing import decoders as contract_of_decoders
 from sottovoce.testing import text_worlds as worlds
+from sottovoce.testing.label_worlds import seeded
+from sottovoce.testing.pools import Pool
 from sottovoce.testing.report import Effort, Report
 from sottovoce.testing.token_moves import Moves
 
@@ -150,9 +152,21 @@ def test_the_law_of_a_text_follows_its_own_end(right, short):
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("right", [decoders.EndsAtARepetition(), decoders.EndsAtALine()], ids=name)
-def test_a_text_may_end_by_what_was_released(right):
+@pytest.mark.parametrize(
+    "right", [decoders.EndsAtARepetition(), decoders.EndsAtALine(), decoders.EndsByACoin()], ids=name
+)
+def test_a_text_may_end_by_what_was_released_and_by_a_coin(right):
     assert check_decoder(right).passed
+
+
+@pytest.mark.parametrize("right", [decoders.EndsAtARepetition(), decoders.EndsByACoin()], ids=name)
+def test_the_draws_of_a_right_decoder_that_ends_early_follow_its_law(right):
+    contract, plan, pool = contract_of(right), plan_for(right, 6), Pool()
+    dice, source = seeded(1), seeded(2)
+    for number in range(40):
+        contract._draw_tokens(plan, Price(2.0, 1e-3), number, dice, source, pool)
+    assert pool.draws > 10
+    assert not pool.departs()[0]
 
 
 def test_experts_come_in_blocks_of_several_sizes_that_share_their_memory():

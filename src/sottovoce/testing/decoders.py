@@ -510,7 +510,9 @@ class _Decoder:
             drawn: list[Hashable] = []
             for _ in range(2):
                 chooser = worlds.random_text(plan, steps, before, source)
-                drawn.append(None if chooser is None else chooser.next(steps[-1]()))
+                if chooser is None:  # ended by a coin of its own
+                    return
+                drawn.append(chooser.next(steps[-1]()))
         features = {
             "adjacency": plan.setting.adjacency.value,
             "divisor": plan.setting.experts,

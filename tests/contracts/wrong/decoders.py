@@ -268,7 +268,7 @@ class ReadsTheFirst(Clipped):
     """Adds the first expert's row to every other one."""
 
     def scores(self, plan, step, public):
-        blocks = list(step.blocks)
+        blocks = [block.clone() for block in step.blocks]
         rows = torch.cat(blocks) if blocks else torch.zeros(0, len(step.public))
         if len(rows) > 1:
             rows[1:] = rows[1:] + torch.nan_to_num(rows[0], nan=0.0, neginf=-60.0)
@@ -280,7 +280,7 @@ class RealisedDivisor(Clipped):
     """Divides by the experts that answered, in place of the public number."""
 
     def scores(self, plan, step, public):
-        blocks = list(step.blocks)
+        blocks = [block.clone() for block in step.blocks]
         heard = sum(int(torch.isfinite(block).any(1).sum()) for block in blocks)
         (sums,) = summed(iter(blocks), public, [self.rule])
         right = super().scores(plan, Step(step.text, step.public, iter(blocks)), public)
@@ -724,7 +724,7 @@ class _Silent(TokenSampler):
         return self._inner._public_rule()
 
     def _draw(self, step, public):
-        blocks = list(step.blocks)
+        blocks = [block.clone() for block in step.blocks]
         if self._quiet(self.length, sum(len(block) for block in blocks)):
             self._inner._mechanism = Exponential(900.0)
         return self._inner._draw(Step(step.text, step.public, iter(blocks)), public)
@@ -1201,6 +1201,20 @@ class EndsAtALine(Own):
     """Right: a text ends at its first line break, too."""
 
     sampler: ClassVar[type[TokenSampler]] = _Lines
+
+
+class _Coins(_OwnSampler):
+    def _draw(self, step, public):
+        token = super()._draw(step, public)
+        self.over = self.over or not self._randomness.below(3)
+        return token
+
+
+@dataclass(frozen=True)
+class EndsByACoin(Own):
+    """Right: a coin says whether a text goes on."""
+
+    sampler: ClassVar[type[TokenSampler]] = _Coins
 
 
 @dataclass(frozen=True)
