@@ -56,6 +56,15 @@ def alike(method, adjacency):
 
 
 @pytest.mark.parametrize("adjacency", Adjacency)
+def test_coins_that_fall_for_experts_in_another_order_are_no_fault(adjacency):
+    report = Report("method", "it")
+    contract = _Method(methods.VotesByCoins(), Effort.QUICK, report, first=True)
+    contract._alike(Road(adjacency, Partition()), Price(2.0, 1e-3))
+    assert {check.contract for check in report.checks} == {"failures"}
+    assert "experts in another order or number, where it throws coins" in report.uncompared[0]
+
+
+@pytest.mark.parametrize("adjacency", Adjacency)
 def test_the_order_of_experts_is_compared_by_what_mechanisms_are_given(adjacency):
     alike(methods.NoisyVotes(), adjacency)
     with pytest.raises(ContractError, match="order") as failed:

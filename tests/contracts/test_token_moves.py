@@ -12,15 +12,22 @@ from sottovoce.privacy.unit import Adjacency
 from sottovoce.synthesis.config import SynthesisConfig, plan_of
 from sottovoce.testing import ContractError, check_decoder
 from sottovoce.testing import decoders as contract_of_decoders
+from sottovoce.testing import text_worlds as worlds
+from sottovoce.testing.label_worlds import seeded
+from sottovoce.testing.pools import Pool
 from sottovoce.testing.report import Effort, Report
 from sottovoce.testing.token_moves import Moves
 
 REPLACED, ADDED = Adjacency.REPLACE_ONE, Adjacency.ADD_REMOVE
 
 
-def compared(decoder, tokens=1, adjacency=REPLACED, *, every=False):
+def plan_for(decoder, tokens=1, adjacency=REPLACED, price=Price(2.0, 1e-3)):  # noqa: B008 (a frozen price)
     order = SynthesisConfig(per_label=1, tokens=tokens, experts=2)
-    plan = plan_of(decoder, order, Price(2.0, 1e-3), adjacency, "record", 2)
+    return plan_of(decoder, order, price, adjacency, "record", 2)
+
+
+def compared(decoder, tokens=1, adjacency=REPLACED, *, every=False):
+    plan = plan_for(decoder, tokens, adjacency)
     report = Report("decoder", "it")
     Moves(plan, "it", "a plan", report).check(every=every)
     return {check.contract: check.cases for check in report.checks}, report.uncompared
@@ -36,7 +43,8 @@ def name(value):
 @pytest.mark.parametrize("right", RIGHT, ids=name)
 @pytest.mark.parametrize("adjacency", [REPLACED, ADDED])
 def test_what_a_right_decoder_gives_its_mechanisms_is_what_it_tells_them(right, adjacency):
-    assert compared(right, 2, adjacency)[0] == {"sensitivity": 75 if adjacency is REPLACED else 50}
+    pairs = 75 + 20 + 36 if adjacency is REPLACED else 50 + 16 + 36
+    assert compared(right, 2, adjacency)[0] == {"sensitivity": pairs}
 
 
 def test_a_right_decoder_draws_from_records_in_any_order_alike():
@@ -58,6 +66,11 @@ WRONG = [
     (decoders.LaplaceHalved(), 1, REPLACED, "sensitivity", "scores move by"),
     (decoders.DoubleTests(), 3, REPLACED, "sensitivity", "counts change by"),
     (decoders.NoisyRowUnlessAllAgree(), 1, REPLACED, "post-processing", "of the same releases it writes two texts"),
+    (decoders.NoisyRowOfTheFirstBlock(), 1, ADDED, "order", "the order of the records changes its law"),
+    (decoders.NoisyRowOfKeptBlocks(), 1, ADDED, "sensitivity", "2 times the norm"),
+    (decoders.NoisyRowOfThreeTokens(), 1, REPLACED, "sensitivity", r"(?s)2\.901 times the norm.*row of 101 tokens"),
+    (decoders.NoisyRowEndsWhereSure(), 2, REPLACED, "post-processing", "a text ends after 1 and after 2 tokens"),
+    (decoders.NoisyRowEndsWhereSure(), 2, ADDED, "post-processing", "a text ends after 1 and after 2 tokens"),
     (decoders.NoiseOfItsOwn(), 1, REPLACED, "drive", "writes two texts|draw from no registered mechanism"),
     (decoders.WithoutLawOfItsMechanism(), 1, REPLACED, "drive", "Unregistered is no registered mechanism"),
 ]
@@ -66,7 +79,7 @@ WRONG = [
 @pytest.mark.parametrize(("wrong", "tokens", "adjacency", "contract", "problem"), WRONG, ids=name)
 def test_a_mechanism_that_is_told_too_little_is_found(wrong, tokens, adjacency, contract, problem):
     with pytest.raises(ContractError, match=problem) as failed:
-        compared(wrong, tokens, adjacency)
+        compared(wrong, tokens, adjacency, every=contract == "order")
     assert failed.value.contract == contract
     assert "a plan" in failed.value.world
 
@@ -99,6 +112,82 @@ def test_scores_are_compared_where_a_law_takes_too_long(wrong, contract, monkeyp
         check_decoder(wrong, report=report)
     assert failed.value.contract == contract
     assert "LaplaceNoisyMax works out too slowly" in str(report)
+
+
+def contract_of(decoder):
+    return contract_of_decoders._Decoder(decoder, Effort.QUICK, Report("decoder", "it"), must_run=True)
+
+
+def test_a_mechanism_that_is_told_too_little_at_a_low_price_is_found():
+    with pytest.raises(ContractError, match=r"3\.999 times the norm") as failed:
+        contract_of(decoders.FinerGridAtLowPrices())._other_settings()
+    assert failed.value.contract == "sensitivity"
+
+
+@pytest.mark.parametrize("wrong", [decoders.DoublesByAdjacency(), decoders.NormOfOneToken()], ids=name)
+def test_scores_are_compared_under_every_change_and_of_many_tokens(wrong):
+    with pytest.raises(ContractError, match="its scores move by more than is stated") as failed:
+        contract_of(wrong)._exchanged()
+    assert failed.value.contract == "public rows"
+    assert "add-remove, swap" in failed.value.world
+    assert ("101 tokens" in failed.value.world) == isinstance(wrong, decoders.NormOfOneToken)
+
+
+def test_where_a_text_ends_follows_its_experts_by_no_law():
+    plan = plan_for(decoders.EndsWhereSure(), 3)
+    with pytest.raises(ContractError, match="a text ends after 1 and after 3 tokens") as failed:
+        Moves(plan, "it", "a plan", Report("decoder", "it")).check_ends()
+    assert failed.value.contract == "post-processing"
+
+
+@pytest.mark.parametrize(
+    ("right", "short"), [(decoders.EndsAtARepetition(), {(0, 0), (1, 1)}), (decoders.EndsAtALine(), {(1,), (0, 1)})]
+)
+def test_the_law_of_a_text_follows_its_own_end(right, short):
+    plan, data = plan_for(right, 3), (("X", "one"), ("U", "one"))
+    law = worlds.law_of_text(plan, worlds.Scene(data, REPLACED, 3), 0)
+    assert sum(law.values()) == pytest.approx(1)
+    assert law.keys() <= {*worlds.every_text(3)}
+    assert {text for text in law if len(text) < 3 and text[-1] != worlds.TOKENS - 1} == short
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    "right", [decoders.EndsAtARepetition(), decoders.EndsAtALine(), decoders.EndsByACoin()], ids=name
+)
+def test_a_text_may_end_by_what_was_released_and_by_a_coin(right):
+    assert check_decoder(right).passed
+
+
+@pytest.mark.parametrize("right", [decoders.EndsAtARepetition(), decoders.EndsByACoin()], ids=name)
+def test_the_draws_of_a_right_decoder_that_ends_early_follow_its_law(right):
+    contract, plan, pool = contract_of(right), plan_for(right, 6), Pool()
+    dice, source = seeded(1), seeded(2)
+    for number in range(40):
+        contract._draw_tokens(plan, Price(2.0, 1e-3), number, dice, source, pool)
+    assert pool.draws > 10
+    assert not pool.departs()[0]
+
+
+def test_experts_come_in_blocks_of_several_sizes_that_share_their_memory():
+    names = ("X", "Y", "E", "U", "X", "X", "Y", "E", "X")
+    blocks = worlds.step_beside(worlds.PUBLIC, names).blocks
+    kept, rows = [], []
+    for block in blocks:
+        kept.append(block)
+        rows += block.tolist()
+    assert [len(block) for block in kept] == [1, 2, 4, 2]
+    assert rows == [[*worlds.SAYINGS[name], 9.0] for name in names]
+    assert kept[0].tolist() == kept[-1][:1].tolist()
+    assert not list(worlds.step_beside(worlds.PUBLIC, ()).blocks)
+
+
+def test_a_law_that_loads_libraries_at_first_is_compared(monkeypatch):
+    times = iter((0.0, 3.0, 3.0, 3.01))
+    monkeypatch.setattr(contract_of_decoders, "process_time", lambda: next(times))
+    contract = contract_of(decoders.Clipped())
+    assert contract._has_law(plan_for(decoders.Clipped()))
+    assert not contract.report.uncompared
 
 
 def test_draws_of_one_batch_are_compared_with_what_one_batch_costs(monkeypatch):

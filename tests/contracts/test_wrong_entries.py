@@ -125,6 +125,9 @@ DECODERS = [
         decoders.FrequentTokens, "isolation", "its scores move by more than is stated", marks=pytest.mark.slow
     ),
     pytest.param(decoders.FrequentTokensOfItsOwn, "neighbours", NEIGHBOURS, marks=pytest.mark.slow),
+    (decoders.FirstBlock, "order", "the order of the records changes its law"),
+    pytest.param(decoders.DoublesByAdjacency, "public rows", "(?s)move by more.*swap", marks=pytest.mark.slow),
+    pytest.param(decoders.EndsWhereSure, "post-processing", "a text ends after 1 and", marks=pytest.mark.slow),
     (decoders.NotADecoder, "drive", "without arguments"),
 ]
 WHATEVER_DRAWS = [
@@ -135,6 +138,13 @@ WHATEVER_DRAWS = [
     (decoders.LaplaceHearsThree(), "order", "the order of the experts changes the scores"),
     (decoders.WithoutLawOfItsMechanism(), "drive", "Unregistered is no registered mechanism"),
     pytest.param(decoders.NoisyRowForADrop(), "sensitivity", r"1\.414 times the norm", marks=pytest.mark.slow),
+    pytest.param(decoders.FinerGridAtLowPrices(), "sensitivity", r"3\.999 times the norm", marks=pytest.mark.slow),
+    pytest.param(
+        decoders.NoisyRowEndsWhereSure(), "post-processing", "a text ends after 1 and", marks=pytest.mark.slow
+    ),
+    pytest.param(
+        decoders.NormOfOneToken(), "public rows", "(?s)more than is stated.*101 tokens", marks=pytest.mark.slow
+    ),
 ]
 """Mistakes in scores, bounds and public rules that show without a law, or by one that no list names."""
 MECHANISMS = [

@@ -43,6 +43,7 @@ def drawn_on_tape(
     allowed: Sequence[int] | None = None,
     told: Teller | None = None,
     contract: str = "price",
+    words: int = worlds.TOKENS,
 ) -> DrawnText:
     """A text. Coins of the decoder's own are the same whatever is released.
 
@@ -55,6 +56,7 @@ def drawn_on_tape(
         allowed: The only tokens that it may have; ``None`` for all.
         told: Says what every draw releases; ``None`` for real draws.
         contract: That is broken where a text raises.
+        words: Tokens that there are, the end among them.
 
     Raises:
         ContractError: It raises, or draws from another source than the one that is given.
@@ -63,7 +65,7 @@ def drawn_on_tape(
     tape = Tape(coins, told, noise=seeded(1000 + seed))
     tokens = list[int | None]()
     with must_not_raise(contract, subject, "a text", world), running(tape):
-        chooser = worlds.chooser_of(plan, coins)
+        chooser = worlds.chooser_of(plan, coins, words)
         try:
             while not chooser.over:
                 tokens.append(chooser.next(step_of(tuple(token for token in tokens if token is not None)), allowed))

@@ -13,6 +13,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Final, NamedTuple
 
+import numpy as np
+
 from sottovoce.experts.label_scores import ExpertOutputs
 from sottovoce.methods.base import Method, Price
 from sottovoce.testing import label_worlds as worlds
@@ -97,12 +99,14 @@ def draws_alike(
         price: Of an answer.
 
     Returns:
-        ``None`` where it throws other coins of its own in the other world.
+        ``None`` where it throws other coins of its own in the other world, or throws coins where experts have another
+        order or number: a coin that falls for one expert falls for another one there, which changes no law.
     """
     lost: list[int] = []
     first = _drawn(method, subject, one, world, price, 0)
     again = _drawn(method, subject, other, world, price, 0, first, lost)
-    if again.coins != first.coins:
+    moved = not np.array_equal(one._rows, other._rows, equal_nan=True)
+    if again.coins != first.coins or (first.coins and moved):
         return None
     given = [[seen(draw) for draw in answer.tape.draws] for answer in (first, again)]
     return not lost and first.tape.trace == again.tape.trace and given[0] == given[1] and first.label == again.label

@@ -71,6 +71,19 @@ BACKGROUNDS: Final[Sequence[tuple[str, ...]]] = ((), ("X",), ("Y", "U"), ("N",))
 CROWD: Final = ("X",) * 5 + ("Y",) * 4
 """Other experts in a crowd, beside which scores alone are compared."""
 
+WIDE: Final = 100
+"""Pieces of a wide step. Behind them are an end and a control token."""
+WIDE_SAYINGS: Final[Mapping[str, Callable[[int], float]]] = {
+    "low half": lambda token: 30.0 * (token < WIDE // 2),
+    "high half": lambda token: 30.0 * (token >= WIDE // 2),
+    "one token": lambda token: 30.0 * (token == 0),
+    "flat": lambda token: 0.0,
+    "N": lambda token: NAN,
+}
+"""What an expert says of a wide step: half of all tokens move at once, so that a norm is far more than a range."""
+WIDE_RESTS: Final[Sequence[tuple[str, ...]]] = ((), ("low half", "one token"))
+"""What other experts say there."""
+
 Unit = tuple[str, str]
 """A saying, and a label."""
 DataSet = tuple[Unit, ...]
@@ -156,10 +169,16 @@ class Scene:
         self.model = model or FakeStepper(logits, pieces=PIECES)
         self._read = self.model.read(batches.groups(), max_private_tokens=40, tokens=tokens)
         self._tokens = tokens
-        self._kept: dict[tuple[int, tuple[int, ...]], tuple[Tensor, list[Tensor]]] = {}
+        self._kept: dict[tuple[int, tuple[int, ...]], tuple[Tensor, Tensor]] = {}
 
-    def step(self, batch: int, text: tuple[int, ...]) -> Step:
-        """A batch's scores of the token behind a text; a text has the number of its batch, as in a round of a run."""
+    def step(self, batch: int, text: tuple[int, ...], *, whole: bool = False) -> Step:
+        """A batch's scores of the token behind a text; a text has the number of its batch, as in a round of a run.
+
+        Args:
+            batch: Its number.
+            text: Tokens so far.
+            whole: Whether the experts come in one block, which is quicker.
+        """
         if (batch, text) not in self._kept:
             decoding = self._read.write([batch], self._tokens)
             try:
@@ -167,19 +186,43 @@ class Scene:
                 for token in text:
                     list(step.blocks)
                     [step] = decoding.step({0: token})
-                self._kept[batch, text] = (step.public.clone(), [block.clone() for block in step.blocks])
+                rows = [step.public.new_empty(0, len(step.public)), *(block.clone() for block in step.blocks)]
+                self._kept[batch, text] = (step.public.clone(), require_torch().cat(rows))
             finally:
                 decoding.close()
-        public, blocks = self._kept[batch, text]
-        return Step(batch, public, iter(blocks))
+        public, experts = self._kept[batch, text]
+        return Step(batch, public, in_blocks(experts, len(experts) if whole else 1))
+
+
+def in_blocks(rows: Tensor, first: int = 1) -> Iterator[Tensor]:
+    """Rows of experts as a model hands them out: in blocks, each twice as large as the last, which it overwrites.
+
+    Args:
+        rows: Shape (experts, vocabulary). They stay as they are.
+        first: Rows of the first block.
+    """
+    room, start, size = rows.clone(), 0, max(1, first)
+    while start < len(rows):
+        block = room[: min(size, len(rows) - start)]
+        if start:
+            block.copy_(rows[start : start + size])
+        yield block
+        start, size = start + size, 2 * size
 
 
 def step_beside(public: Sequence[float], sayings: Sequence[str], text: int = 0) -> Step:
     """Scores of a text's first token by experts that say these, beside a public row; the control token is likeliest."""
     tensor = require_torch().tensor
     spoken = {**SAYINGS, ENDS: (0.0, 0.0, 60.0)}
-    rows = [[*spoken[name], 9.0] for name in sayings]
-    return Step(text, tensor([*public, 9.0]), iter([tensor(rows)] if rows else []))
+    rows = tensor([[*spoken[name], 9.0] for name in sayings]).reshape(len(sayings), len(public) + 1)
+    return Step(text, tensor([*public, 9.0]), in_blocks(rows))
+
+
+def wide_step(sayings: Sequence[str]) -> Step:
+    """Scores of a first token among many, beside a flat public row; the control token is likeliest."""
+    tensor = require_torch().tensor
+    rows = [[*map(WIDE_SAYINGS[name], range(WIDE + 1)), 9.0] for name in sayings]
+    return Step(0, tensor([0.0] * (WIDE + 1) + [9.0]), in_blocks(tensor(rows).reshape(len(rows), WIDE + 2)))
 
 
 WORDS: Final = 6
@@ -205,23 +248,23 @@ def random_step(dice: Randomness, most: int, text: int = 0) -> Callable[[], Step
     distinct += [[*values[-2::-1], 9.0] for values in distinct if dice.below(2)]
     distinct += [[-INF, *row(2.0)[1:]], [NAN] * WORDS, public]
     rows = [distinct[dice.below(len(distinct))] for _ in range(dice.below(most + 1))]
-    return lambda: Step(text, tensor(public), iter([tensor(rows)] if rows else []))
+    return lambda: Step(text, tensor(public), in_blocks(tensor(rows).reshape(len(rows), WORDS)))
 
 
 def random_text(
     plan: DecodingPlan, steps: Sequence[Callable[[], Step]], tokens: Sequence[int], source: Randomness
 ) -> TokenSampler | None:
-    """A chooser that has these tokens behind it, or ``None`` where a public rule leaves one of them out."""
+    """A chooser that has these tokens behind it; ``None`` where it leaves one of them out, or ends its text before."""
     chooser = plan.decoder.start(plan, source, eos_tokens=(WORDS - 2,), forbidden_tokens=(WORDS - 1,))
     for step, token in zip(steps, tokens, strict=False):
-        if chooser.next(step(), [token]) is None:
+        if chooser.over or chooser.next(step(), [token]) is None:
             return None
-    return chooser
+    return None if chooser.over else chooser
 
 
-def chooser_of(plan: DecodingPlan, source: Randomness) -> TokenSampler:
-    """A chooser for one text."""
-    return plan.decoder.start(plan, source, eos_tokens=(TOKENS - 1,), forbidden_tokens=(TOKENS,))
+def chooser_of(plan: DecodingPlan, source: Randomness, tokens: int = TOKENS) -> TokenSampler:
+    """A chooser for one text, among so many tokens with the end; a control token is behind them."""
+    return plan.decoder.start(plan, source, eos_tokens=(tokens - 1,), forbidden_tokens=(tokens,))
 
 
 def law_of_token(plan: DecodingPlan, chooser: TokenSampler, make: Callable[[], Step]) -> FloatArray:
@@ -252,7 +295,7 @@ def law_of_token(plan: DecodingPlan, chooser: TokenSampler, make: Callable[[], S
 
 
 def law_of_text(plan: DecodingPlan, scene: Scene, batch: int) -> dict[tuple[int, ...], float]:
-    """Probability of every text of one batch, token after token."""
+    """Probability of every text of one batch, token after token. A text ends where its chooser says so."""
     law, waiting = dict[tuple[int, ...], float](), dict[tuple[int, ...], float]({(): 1.0})
     while waiting:
         following: dict[tuple[int, ...], float] = {}
@@ -260,6 +303,9 @@ def law_of_text(plan: DecodingPlan, scene: Scene, batch: int) -> dict[tuple[int,
             chooser = chooser_of(plan, seeded(0))
             for length, token in enumerate(text):
                 chooser.next(scene.step(batch, text[:length]), [token])
+            if chooser.over:
+                law[text] = mass
+                continue
             token_law = law_of_token(plan, chooser, lambda text=text: scene.step(batch, text))  # type: ignore[misc]
             if not token_law.any():
                 law[text] = mass
@@ -274,19 +320,19 @@ def law_of_text(plan: DecodingPlan, scene: Scene, batch: int) -> dict[tuple[int,
 
 
 def drawn_text(plan: DecodingPlan, scene: Scene, batch: int, source: Randomness) -> tuple[int, ...]:
-    """One text of a batch, drawn."""
+    """One text of a batch, drawn from experts in one block."""
     chooser, text = chooser_of(plan, source), tuple[int, ...]()
     while not chooser.over:
-        token = chooser.next(scene.step(batch, text))
+        token = chooser.next(scene.step(batch, text, whole=True))
         if token is not None:
             text = (*text, token)
     return text
 
 
 def every_text(tokens: int) -> list[tuple[int, ...]]:
-    """Every text of at most so many tokens."""
+    """Every text of at most so many tokens: with the end, without one, and such as end before their length."""
     inner = [t for n in range(tokens) for t in itertools.product(range(TOKENS - 1), repeat=n)]
-    return [(*t, TOKENS - 1) for t in inner] + list(itertools.product(range(TOKENS - 1), repeat=tokens))
+    return [(*t, TOKENS - 1) for t in inner] + inner[1:] + list(itertools.product(range(TOKENS - 1), repeat=tokens))
 
 
 def shown(data: DataSet) -> str:

@@ -268,7 +268,7 @@ class ReadsTheFirst(Clipped):
     """Adds the first expert's row to every other one."""
 
     def scores(self, plan, step, public):
-        blocks = list(step.blocks)
+        blocks = [block.clone() for block in step.blocks]
         rows = torch.cat(blocks) if blocks else torch.zeros(0, len(step.public))
         if len(rows) > 1:
             rows[1:] = rows[1:] + torch.nan_to_num(rows[0], nan=0.0, neginf=-60.0)
@@ -280,7 +280,7 @@ class RealisedDivisor(Clipped):
     """Divides by the experts that answered, in place of the public number."""
 
     def scores(self, plan, step, public):
-        blocks = list(step.blocks)
+        blocks = [block.clone() for block in step.blocks]
         heard = sum(int(torch.isfinite(block).any(1).sum()) for block in blocks)
         (sums,) = summed(iter(blocks), public, [self.rule])
         right = super().scores(plan, Step(step.text, step.public, iter(blocks)), public)
@@ -724,7 +724,7 @@ class _Silent(TokenSampler):
         return self._inner._public_rule()
 
     def _draw(self, step, public):
-        blocks = list(step.blocks)
+        blocks = [block.clone() for block in step.blocks]
         if self._quiet(self.length, sum(len(block) for block in blocks)):
             self._inner._mechanism = Exponential(900.0)
         return self._inner._draw(Step(step.text, step.public, iter(blocks)), public)
@@ -1077,6 +1077,185 @@ class NoiseOfItsOwn(NoisyRowThenToken):
     """Answers at random by coins of its own."""
 
     sampler: ClassVar[type[TokenSampler]] = _OwnNoise
+
+
+class _FirstBlockSampler(_OwnSampler):
+    def _scores(self, step, public):
+        return super()._scores(_first_block(step), public)
+
+
+def _first_block(step):
+    first = next(step.blocks, None)
+    return Step(step.text, step.public, iter([] if first is None else [first]))
+
+
+@dataclass(frozen=True)
+class FirstBlock(Own):
+    """Hears the first block of experts alone; which experts are in it follows from who else is there."""
+
+    sampler: ClassVar[type[TokenSampler]] = _FirstBlockSampler
+
+
+class _FirstBlockRow(_NoisyRowSampler):
+    def _released(self, step, public):
+        return super()._released(_first_block(step), public)
+
+
+@dataclass(frozen=True)
+class NoisyRowOfTheFirstBlock(NoisyRowThenToken):
+    """Hears the first block of experts alone."""
+
+    sampler: ClassVar[type[TokenSampler]] = _FirstBlockRow
+
+
+class _KeptBlocks(_NoisyRowSampler):
+    def _released(self, step, public):
+        blocks = [*step.blocks]
+        return super()._released(Step(step.text, step.public, iter(blocks)), public)
+
+
+@dataclass(frozen=True)
+class NoisyRowOfKeptBlocks(NoisyRowThenToken):
+    """Keeps all blocks before it reads them: the last one stands in the place of all others by then."""
+
+    sampler: ClassVar[type[TokenSampler]] = _KeptBlocks
+
+
+class _FinerSampler(_NoisyRowSampler):
+    def _released(self, step, public):
+        setting, decoder = self._plan.setting, self._plan.decoder
+        (sums,) = summed(step.blocks, public, [Probabilities(18 if decoder.noise > 4 else 16)])
+        squared = (2 if setting.change.widths > 1 else 1) * (Probabilities(16).high * setting.change.rows) ** 2
+        (mechanism,) = decoder.mechanisms(self._plan)
+        row = mechanism.release(VectorSum(sums, squared_l2=squared, adjacency=setting.adjacency), self._randomness)
+        return np.array(row.steps)
+
+
+@dataclass(frozen=True)
+class FinerGridAtLowPrices(NoisyRowThenToken):
+    """A finer grid where there is much noise, at the bound of the coarse one."""
+
+    sampler: ClassVar[type[TokenSampler]] = _FinerSampler
+
+
+class _SureOfTheEnd(_NoisyRowSampler):
+    def _draw(self, step, public):
+        rows = _rows_of(step)
+        token = super()._draw(_with_rows(step, rows.clone()), public)
+        self.over = self.over or _are_sure(rows, next(iter(self._eos_tokens)))
+        return token
+
+
+def _are_sure(rows, end):
+    heard = rows[rows.isfinite().all(dim=1)][:, :-1].double().softmax(dim=1)
+    return bool(len(heard)) and float(heard[:, end].mean()) > 0.9
+
+
+@dataclass(frozen=True)
+class NoisyRowEndsWhereSure(NoisyRowThenToken):
+    """Ends a text where its experts are sure of the end, by their true mean."""
+
+    sampler: ClassVar[type[TokenSampler]] = _SureOfTheEnd
+
+
+class _OwnSureOfTheEnd(_OwnSampler):
+    def _draw(self, step, public):
+        rows = _rows_of(step)
+        token = super()._draw(_with_rows(step, rows.clone()), public)
+        self.over = self.over or _are_sure(rows, next(iter(self._eos_tokens)))
+        return token
+
+
+@dataclass(frozen=True)
+class EndsWhereSure(Own):
+    """The same with a law for every token."""
+
+    sampler: ClassVar[type[TokenSampler]] = _OwnSureOfTheEnd
+
+
+class _Repeats(_OwnSampler):
+    last = None
+
+    def _draw(self, step, public):
+        token = super()._draw(step, public)
+        self.over, self.last = self.over or token == self.last, token
+        return token
+
+
+@dataclass(frozen=True)
+class EndsAtARepetition(Own):
+    """Right: a text ends where the same token was drawn twice, too."""
+
+    sampler: ClassVar[type[TokenSampler]] = _Repeats
+
+
+class _Lines(_OwnSampler):
+    def _draw(self, step, public):
+        token = super()._draw(step, public)
+        self.over = self.over or token == 1
+        return token
+
+
+@dataclass(frozen=True)
+class EndsAtALine(Own):
+    """Right: a text ends at its first line break, too."""
+
+    sampler: ClassVar[type[TokenSampler]] = _Lines
+
+
+class _Coins(_OwnSampler):
+    def _draw(self, step, public):
+        token = super()._draw(step, public)
+        self.over = self.over or not self._randomness.below(3)
+        return token
+
+
+@dataclass(frozen=True)
+class EndsByACoin(Own):
+    """Right: a coin says whether a text goes on."""
+
+    sampler: ClassVar[type[TokenSampler]] = _Coins
+
+
+@dataclass(frozen=True)
+class DoublesByAdjacency(Clipped):
+    """Doubles its sensitivity under replace-one, and not where a change exchanges what an expert says."""
+
+    def scores(self, plan, step, public):
+        right = super().scores(plan, step, public)
+        widths = 2 if plan.setting.adjacency is Adjacency.REPLACE_ONE else 1
+        return Scores(right.values, sensitivity=self.rule.width * widths, adjacency=right.adjacency)
+
+
+@dataclass(frozen=True)
+class NormOfOneToken(Tang):
+    """Gaussian noise on clipped logits, for a norm that is their range: of three tokens it is no less."""
+
+    @property
+    def rule(self):
+        return ClippedLogits(2.0)
+
+    def scores(self, plan, step, public):
+        (sums,) = summed(step.blocks, public, [self.rule])
+        reach = self.rule.width * plan.setting.change.widths
+        return Scores(sums, sensitivity=reach, adjacency=plan.setting.adjacency, squared_l2=reach**2)
+
+
+class _RowOfOneToken(_NoisyRowSampler):
+    def _released(self, step, public):
+        setting, rule = self._plan.setting, ClippedLogits(2.0)
+        (sums,) = summed(step.blocks, public, [rule])
+        squared = 3 * (rule.width * setting.change.rows * setting.change.widths) ** 2
+        (mechanism,) = self._plan.decoder.mechanisms(self._plan)
+        row = mechanism.release(VectorSum(sums, squared_l2=squared, adjacency=setting.adjacency), self._randomness)
+        return np.array(row.steps)
+
+
+@dataclass(frozen=True)
+class NoisyRowOfThreeTokens(NoisyRowThenToken):
+    """Noise on clipped logits, for a norm of three of them."""
+
+    sampler: ClassVar[type[TokenSampler]] = _RowOfOneToken
 
 
 class NotADecoder(Decoder):

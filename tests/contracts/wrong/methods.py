@@ -486,6 +486,19 @@ class NoisyVotes(Method):
         return int(np.argmax(Laplace(price.epsilon).release(_counts(votes, most), randomness)))
 
 
+class VotesByCoins(NoisyVotes):
+    """Right: a coin says whether an expert has a say, and looks at nothing; the sample lowers no price."""
+
+    def choose(self, experts, price, randomness):
+        votes, change = np.zeros(experts.labels, dtype=np.int64), experts.change
+        for row in experts._rows:
+            if randomness.below(2) and not np.isnan(row).all():
+                votes[int(np.argmax(row))] += 1
+        most = min(2 * change.rows, change.widths)
+        told = Counts(votes, l1=most, adjacency=experts.votes().adjacency)
+        return int(np.argmax(Laplace(price.epsilon).release(told, randomness)))
+
+
 def _counts(votes, most):
     return Counts(votes.values, l1=most, adjacency=votes.adjacency)
 
