@@ -6,16 +6,18 @@ import math
 
 import pytest
 
+from contracts.wrong.mechanisms import Endless
 from sottovoce.mechanisms.above_threshold import AboveThreshold
 from sottovoce.mechanisms.exponential import Exponential
 from sottovoce.privacy.aggregates import Counts, ItemCounts, Scores
 from sottovoce.privacy.events import NoOpDpEvent, PureDP
 from sottovoce.privacy.unit import DROP, Adjacency
 from sottovoce.randomness import SeededRandomness
+from sottovoce.testing import draw_tape
 from sottovoce.testing.draw_losses import losses_of, too_far
 from sottovoce.testing.draw_tape import Tape, WrongDrawError, numbers_of, running
 from sottovoce.testing.fitters import first_difference
-from sottovoce.testing.joint_laws import chances_of, joint_law
+from sottovoce.testing.joint_laws import NoLawError, chances_of, joint_law
 
 ADDED = Adjacency.ADD_REMOVE
 TEST = AboveThreshold(1.0)
@@ -54,6 +56,31 @@ def test_a_run_costs_its_event_once_if_any_of_its_queries_moves():
     assert losses_of(one, same) == [NoOpDpEvent()] * 3
     assert losses_of(one, other) == [NoOpDpEvent(), PureDP(1.0), NoOpDpEvent()]
     assert "counts change by 1 in all, and they change by 2" in too_far(*(run_of((n,)).draws[0] for n in (1, 3)), ADDED)
+
+
+def test_every_yes_of_a_run_that_goes_on_is_paid():
+    def asked(*queries):
+        tape = Tape(SeededRandomness(1), lambda number, draw: number != 1)
+        with running(tape):
+            run = TEST.start(threshold=3, sensitivity=1, adjacency=ADDED, randomness=tape.randomness)
+            for count in queries:
+                run.above(Counts([count], l1=1, adjacency=ADDED))
+                run.over = False
+        return tape
+
+    one, other = asked(1, 2, 3, 4, 5), asked(1, 2, 3, 5, 5)
+    assert losses_of(one.draws, one.draws) == [NoOpDpEvent()] * 5
+    assert losses_of(one.draws, other.draws) == [*[NoOpDpEvent()] * 3, PureDP(1.0), NoOpDpEvent(), *[PureDP(1.0)] * 3]
+    assert one.others == [TEST] * 4, "started, and gone on after three of four yeses"
+    with pytest.raises(NoLawError):
+        chances_of(one.draws[-1])
+
+
+def test_a_run_that_answers_by_a_method_of_its_own_is_refused(monkeypatch):
+    monkeypatch.setattr(draw_tape, "registered", lambda: {"endless": (Endless, {})})
+    tape = Tape(SeededRandomness(1))
+    with running(tape), pytest.raises(WrongDrawError, match=r"EndlessRun.* which nothing notes"):
+        Endless(1.0).start(threshold=3, sensitivity=1, adjacency=ADDED, randomness=tape.randomness)
 
 
 def test_the_law_of_a_run_is_followed_answer_by_answer():

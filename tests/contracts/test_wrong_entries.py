@@ -166,6 +166,7 @@ MECHANISMS = [
     (mechanisms.NoneFromFour(0.5), "sampler", "no noise came"),
     (mechanisms.OtherBounds(0.5), "sampler", "no noise came .* with bound"),
     (mechanisms.EvenNoise(0.05), "sampler", "noise divisible by 2 came"),
+    (mechanisms.Endless(0.7), "sampler", "a run goes on after its first yes"),
     (mechanisms.WithoutLaw(), "drive", "it has no law"),
     (mechanisms.TakesWords(), "drive", "no public method"),
 ]
@@ -200,6 +201,7 @@ ANSWERERS = [
     (answerers.PrivateThreshold, "asks", "tells a mechanism something else"),
     (answerers.TwoRuns, "composition", "costs epsilon 1"),
     (answerers.TestedForLess, "composition", "costs epsilon 8"),
+    (answerers.EveryCommon, "composition", "costs epsilon"),
     (answerers.EachWordTwice, "sensitivity", "told that counts of items change by"),
     pytest.param(answerers.RareWordsOut, "sensitivity", "scores move by 11", marks=pytest.mark.slow),
     pytest.param(answerers.SilentWhereFew, "post-processing", "two outcomes", marks=pytest.mark.slow),

@@ -8,6 +8,7 @@ Sources     specification 1.5 (ranges and norms), T1 (bounded range), T8 (Gaussi
 from __future__ import annotations
 
 import math
+from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any, Final, final
@@ -86,14 +87,21 @@ def _least_square(moved: Sequence[int]) -> int:
 
 
 def losses_of(ones: Sequence[Draw], others: Sequence[Draw]) -> list[DpEvent]:
-    """What each of these pairs of draws costs. A run of threshold tests costs its event once, whatever it answers."""
-    losses, paid = list[DpEvent](), set[int]()
+    """What each of these pairs of draws costs, and last what runs of threshold tests cost that go on after a yes.
+
+    A run of threshold tests costs its event once if any of its counts moves, and once more for every yes after the
+    first: one noise on the threshold hides no second one.
+    """
+    losses, yeses, moved = list[DpEvent](), Counter[int](), dict[int, DpEvent]()
     for one, other in zip(ones, others, strict=True):
-        loss = loss_of(one, other) if one.test is None or one.test.run not in paid else NoOpDpEvent()
-        if one.test is not None and not isinstance(loss, NoOpDpEvent):
-            paid.add(one.test.run)
+        loss = loss_of(one, other)
+        if one.test is not None:
+            run = one.test.run
+            yeses[run] += bool(one.outcome)
+            loss = NoOpDpEvent() if run in moved else loss
+            moved |= {} if isinstance(loss, NoOpDpEvent) else {run: loss}
         losses.append(loss)
-    return losses
+    return losses + [loss for run, loss in moved.items() for _ in range(yeses[run] - 1)]
 
 
 def loss_of(one: Draw, other: Draw) -> DpEvent:

@@ -48,6 +48,8 @@ MOST_CELLS: Final = 4_096
 """Noise that has more values than this is compared with draws by intervals of so many at most."""
 MODULI: Final = (2, 3, 5, 7, 10, 11, 13, 16)
 """Noise on a lattice, or on one beside it, is a multiple of one of these too often or too rarely."""
+FAR: Final = 2**50
+"""A count this far off a threshold has one answer, whatever the noise is."""
 MIDDLE: Final = 1 / 3
 """The share of the noise that counts as little."""
 ITEM_CHANGES: Final = ((Adjacency.ADD_REMOVE, DROP), (Adjacency.REPLACE_ONE, SWAP), (Adjacency.ZERO_OUT, DROP))
@@ -409,6 +411,27 @@ class _Mechanism:
                 eos_tokens = (i for i, q in enumerate(queries) if run.above(Counts([q], l1=bound, adjacency=adjacency)))
                 drawn.append(next(eos_tokens, 3))
             self._follows(dict(enumerate(law)), drawn, f"queries {queries}, threshold {at}, {adjacency.value}")
+        for adjacency, bound, noes in itertools.product(ADJACENCIES, (1, 2, 5), (0, 1, 3)):
+            asked = partial(self._asked_again, name, bound, adjacency, noes)
+            if asked(1) != asked(-1):
+                problem = "a run goes on after its first yes, which its law and its event do not cover: let it raise"
+                world = f"a yes after {noes} noes, then counts far above and far below (bound {bound})"
+                raise ContractError("sampler", self.subject, problem, f"{world}, {adjacency.value}")
+            self.report.kept("sampler", 1, "draws that follow the law")
+
+    def _asked_again(self, name: str, bound: int, adjacency: Adjacency, noes: int, sign: int) -> list[Any]:
+        """What becomes of counts far above and far below the threshold, in turn, once a run has said yes."""
+        run = getattr(self.mechanism, name)(0, sensitivity=bound, adjacency=adjacency, randomness=seeded(9))
+        last = list[Any]()
+        for count in (*(-FAR,) * noes, FAR, *(sign * FAR, -sign * FAR) * 3):
+            try:
+                last.append(run.above(Counts([count], l1=bound, adjacency=adjacency)))
+            except Exception as error:  # whatever it raises, it gives no answer
+                last.append(type(error))
+        if last[: noes + 1] != [False] * noes + [True]:
+            problem = "counts that are far off the threshold have another answer than they must"
+            raise ContractError("sampler", self.subject, problem, f"{noes} counts of {-FAR}, one of {FAR}")
+        return last[noes + 1 :]
 
     def _points(self, name: str, claim: Claim) -> None:
         """Two clouds, and one point that goes from one to the other: noisy sizes and cuts, by draws."""

@@ -7,6 +7,7 @@ from fractions import Fraction
 
 import numpy as np
 
+from sottovoce.mechanisms.above_threshold import AboveThreshold, ThresholdRun
 from sottovoce.mechanisms.base import Mechanism, SelectionMechanism
 from sottovoce.mechanisms.exponential import Exponential
 from sottovoce.mechanisms.gaussian import GaussianVector, with_noise
@@ -294,6 +295,21 @@ class OtherBounds(Laplace):
     def release(self, counts: Counts, randomness: Randomness) -> tuple[int, ...]:
         both = zip(counts.values.tolist(), super().release(counts, randomness), strict=True)
         return tuple(n if v == 0 or counts.l1 == 2 else v for v, n in both)
+
+
+class EndlessRun(ThresholdRun):
+    """Can be asked again after a yes, under the same noise on the threshold."""
+
+    def above(self, query: Counts) -> bool:
+        answer, self.over = super().above(query), False
+        return answer
+
+
+class Endless(AboveThreshold):
+    """A run of threshold tests that goes on after its first yes, for one charge."""
+
+    def start(self, threshold: int, *, sensitivity: int, adjacency: Adjacency, randomness: Randomness) -> ThresholdRun:
+        return EndlessRun(threshold, self.scale(sensitivity), sensitivity, adjacency, randomness)
 
 
 @dataclass(frozen=True)
