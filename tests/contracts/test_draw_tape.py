@@ -9,13 +9,14 @@ import pytest
 from contracts.wrong.mechanisms import Endless
 from sottovoce.mechanisms.above_threshold import AboveThreshold
 from sottovoce.mechanisms.exponential import Exponential
+from sottovoce.mechanisms.laplace import Laplace
 from sottovoce.privacy.aggregates import Counts, ItemCounts, Scores
 from sottovoce.privacy.events import NoOpDpEvent, PureDP
 from sottovoce.privacy.unit import DROP, Adjacency
 from sottovoce.randomness import SeededRandomness
 from sottovoce.testing import draw_tape
-from sottovoce.testing.draw_losses import losses_of, too_far
-from sottovoce.testing.draw_tape import Tape, WrongDrawError, numbers_of, running
+from sottovoce.testing.draw_losses import loss_of, losses_of, too_far
+from sottovoce.testing.draw_tape import Draw, Tape, WrongDrawError, numbers_of, running
 from sottovoce.testing.fitters import first_difference
 from sottovoce.testing.joint_laws import NoLawError, chances_of, joint_law
 
@@ -97,6 +98,21 @@ def test_a_run_must_be_started_where_it_is_noted_and_from_the_given_source():
     early = TEST.start(3, sensitivity=1, adjacency=ADDED, randomness=SeededRandomness(1))
     with running(Tape(SeededRandomness(1))), pytest.raises(WrongDrawError, match="started by no mechanism"):
         early.above(Counts([1], l1=1, adjacency=ADDED))
+
+
+def test_counts_that_move_by_less_than_they_may_cost_less():
+    def released(*values):
+        return Draw(Laplace(1.0), Counts(values, l1=4, adjacency=ADDED), (), None)
+
+    lost = [loss_of(released(5, 5), released(*values)) for values in ((5, 5), (5, 4), (6, 4), (7, 3), (9, 5), (9, 9))]
+    assert lost[0] == NoOpDpEvent()
+    assert [loss.epsilon for loss in lost[1:]] == pytest.approx([0.25, 0.5, 1, 1, 1])
+
+    class Unstated(Laplace):
+        noise_law = None
+
+    whole = [Draw(Unstated(1.0), Counts([n], l1=4, adjacency=ADDED), (), None) for n in (1, 2)]
+    assert loss_of(*whole) == PureDP(1.0)
 
 
 def test_aggregates_may_be_handed_over_by_name():

@@ -36,6 +36,8 @@ SLACK: Final = 1 + 1e-9
 """Figures are worked out in floating point."""
 DIGITS: Final = 12
 """Losses that are equal up to these significant digits are the same loss."""
+MOST_REACH: Final = 1 << 20
+"""Noise that reaches further is not written out: it loses what its event says."""
 MOST_KINDS: Final = 12
 """Kinds of pairs that are accounted for: those with the largest losses."""
 
@@ -118,6 +120,8 @@ def loss_of(one: Draw, other: Draw) -> DpEvent:
             return GaussianDpEvent(_rounded(event.noise_multiplier / math.sqrt(share)))
         if isinstance(event, ZCDpEvent):
             return ZCDpEvent(_rounded(event.rho * share))
+    if isinstance(one.aggregate, Counts) and one.test is None and isinstance(event, PureDP):
+        return _positive(PureDP, min(event.epsilon, _noise_loss(one, moved.tolist())))
     if isinstance(one.mechanism, SelectionMechanism) and isinstance(event, BoundedRange | PureDP):
         ratio = law_of(one) - law_of(other)
         ratio = ratio[~np.isnan(ratio)]
@@ -125,6 +129,21 @@ def loss_of(one: Draw, other: Draw) -> DpEvent:
             return _positive(BoundedRange, float(ratio.max() - ratio.min()))
         return _positive(PureDP, float(np.abs(ratio).max()))
     return event
+
+
+def _noise_loss(draw: Draw, moved: Sequence[int]) -> float:
+    """Largest log-ratio of noisy counts of which each moves by so much, by the law that the mechanism states."""
+    steps = Counter(abs(step) for step in moved if step)
+    if sum(map(abs, moved)) >= draw.aggregate.l1 or not callable(getattr(draw.mechanism, "noise_law", None)):
+        return math.inf
+    law, reach = np.zeros(1), 60 * (max(steps) + 1)
+    while law.sum() < 1 - 1e-12:
+        if reach > MOST_REACH:
+            return math.inf
+        law = np.asarray(draw.mechanism.noise_law(draw.aggregate, reach), dtype=np.float64)
+        reach *= 2
+    logs = log_law(law)
+    return math.fsum(times * float(np.abs(logs[step:] - logs[:-step]).max()) for step, times in steps.items())
 
 
 def _positive(kind: type[Any], value: float) -> DpEvent:

@@ -444,6 +444,25 @@ class VotesForADrop(NoisyVotes):
     bound = 1
 
 
+class EachLabelByItself(NoisyVotes):
+    """Right: noise on each label's votes by themselves, told what a change moves in all."""
+
+    def choose(self, experts, price, randomness):
+        votes = experts.votes()
+        counts = [Counts([count], l1=self.most(experts), adjacency=votes.adjacency) for count in votes.values.tolist()]
+        return int(np.argmax([Laplace(price.epsilon).release(count, randomness)[0] for count in counts]))
+
+    def most(self, experts):
+        return min(2 * experts.change.rows, experts.change.widths)
+
+
+class EachLabelForItself(EachLabelByItself):
+    """The same, told what a change moves of one label: two labels that move cost twice what is charged."""
+
+    def most(self, experts):
+        return experts.change.rows
+
+
 class FirstVotesTwice(NoisyVotes):
     """The first expert that says something counts twice."""
 

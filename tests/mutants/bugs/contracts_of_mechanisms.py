@@ -40,4 +40,12 @@ MUTANTS = [
         "        if False:\n",
         (TAPE,),
     ),
+    Mutant(
+        "one-count-of-many-is-paid",
+        "the contract prices noisy counts by the one that moves furthest, whatever others move",
+        "testing/draw_losses.py",
+        "return math.fsum(times * float(",
+        "return max(float(",
+        (TAPE,),
+    ),
 ]
