@@ -6,7 +6,7 @@ import math
 
 import pytest
 
-from contracts.wrong.mechanisms import Endless
+from contracts.wrong.mechanisms import Endless, OwnNoise
 from sottovoce.mechanisms.above_threshold import AboveThreshold
 from sottovoce.mechanisms.exponential import Exponential
 from sottovoce.mechanisms.laplace import Laplace
@@ -82,6 +82,15 @@ def test_a_run_that_answers_by_a_method_of_its_own_is_refused(monkeypatch):
     tape = Tape(SeededRandomness(1))
     with running(tape), pytest.raises(WrongDrawError, match=r"EndlessRun.* which nothing notes"):
         Endless(1.0).start(threshold=3, sensitivity=1, adjacency=ADDED, randomness=tape.randomness)
+
+
+def test_a_mechanism_must_ask_the_source_that_it_is_given(monkeypatch):
+    monkeypatch.setattr(draw_tape, "registered", lambda: {"own": (OwnNoise, {}), "exponential": (Exponential, {})})
+    tape, lone = Tape(SeededRandomness(1)), Scores([1], sensitivity=1, adjacency=ADDED)
+    with running(tape):
+        assert Exponential(1.0).select(lone, tape.randomness) == 0, "one candidate takes no noise"
+        with pytest.raises(WrongDrawError, match="without a question to the source"):
+            OwnNoise(1.0).release(Counts([1], l1=1, adjacency=ADDED), tape.randomness)
 
 
 def test_the_law_of_a_run_is_followed_answer_by_answer():

@@ -108,6 +108,7 @@ class Tape:
         self.randomness, self._told, self._inside = randomness, told, False
         self._noise = noise or randomness
         self._runs: dict[int, _Run] = {}
+        self._known = set[type[Any]]()
         self.draws: list[Draw] = []
         self.trace: list[tuple[str, Any]] = []
         self.rules: list[Any] = []
@@ -127,7 +128,14 @@ class Tape:
         public = tuple(part for part in given if part is not self.randomness)
 
         def drawn() -> Any:
-            return real(mechanism, aggregate, *map(self.noise_for, given))
+            if type(mechanism) in self._known or not _needs_noise(aggregate):
+                return real(mechanism, aggregate, *map(self.noise_for, given))
+            self._known.add(type(mechanism))
+            noise = _Asked(self._noise)
+            outcome = real(mechanism, aggregate, *(noise if part is self.randomness else part for part in given))
+            if not noise.asked:
+                raise WrongDrawError(f"{mechanism!r} draws without a question to the source of noise that it is given")
+            return outcome
 
         outcome = self._released(Draw(mechanism, aggregate, public, None), drawn)
         self.trace.append(("a draw", (fingerprint(mechanism), fingerprint(public), _bounds(aggregate))))
@@ -188,6 +196,23 @@ class Tape:
     def noise_for(self, given: Any) -> Any:
         """What a mechanism is handed in place of the entry's own source."""
         return self._noise if given is self.randomness else given
+
+
+@final
+class _Asked:
+    """A source of noise that notes whether it was asked."""
+
+    def __init__(self, source: Randomness) -> None:
+        self._source, self.asked, self.secure = source, False, source.secure
+
+    def below(self, bound: int) -> int:
+        self.asked = True
+        return self._source.below(bound)
+
+
+def _needs_noise(aggregate: Any) -> bool:
+    """Whether a release of it is no foregone conclusion: one candidate, or no item, is."""
+    return not isinstance(aggregate, ItemCounts) and (not isinstance(aggregate, Scores) or len(aggregate.values) > 1)
 
 
 @final
