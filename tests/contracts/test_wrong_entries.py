@@ -25,6 +25,10 @@ METHODS = [
     (methods.TwiceAsMuchWhereThePublicRowIsFlat, "neighbours", r"(?s)log-ratios 2 wide.*the public row \(0, 0\)"),
     (methods.HeardTogetherWhereSure, "isolation", "(?s)depends on the other experts.*beside the public row"),
     (methods.CentredWhereSure, "isolation", "(?s)depends on the other experts.*beside the public row"),
+    pytest.param(
+        methods.RangeForNorm, "isolation", "(?s)move by more than is stated.*6 times 0", marks=pytest.mark.slow
+    ),
+    pytest.param(methods.RangeForNormByLaw, "neighbours", "(?s)Renyi .*30 times 0", marks=pytest.mark.slow),
     (methods.PriorOfTwoWhereSure, "neighbours", "(?s)wide, and 1 is allowed.*beside the public row"),
     (methods.DoubleVotesWhereSure, "neighbours", "(?s)Renyi divergence.*beside the public row"),
     (methods.NormOfOneStep, "isolation", "its scores move by more than is stated"),
@@ -166,6 +170,8 @@ MECHANISMS = [
     (mechanisms.NoneFromFour(0.5), "sampler", "no noise came"),
     (mechanisms.OtherBounds(0.5), "sampler", "no noise came .* with bound"),
     (mechanisms.EvenNoise(0.05), "sampler", "noise divisible by 2 came"),
+    (mechanisms.RangeForNorm(0.05), "neighbours", "(?s)does not hold.*20 times -1"),
+    (mechanisms.LaplaceOnNorm(0.5), "neighbours", "(?s)a log-ratio of 2, .*16 numbers that move by 1 each"),
     (mechanisms.NoCapInScale(1.0, 1e-6), "neighbours", "a delta of"),
     (mechanisms.NoCapInThreshold(1.0, 1e-6), "neighbours", "a delta of"),
     (mechanisms.OneNewUnit(1.0, 1e-6), "neighbours", "(?s)a delta of .*2-swap"),

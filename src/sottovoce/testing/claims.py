@@ -29,7 +29,7 @@ DELTAS: Final = (1e-9, 1e-6, 1e-3, 0.03, 0.1, 0.3)
 """Points of the profile that are compared."""
 ORDERS: Final = (2, 8, 32)
 """Renyi orders that are compared for zCDP, besides order 1."""
-MOST_RATIOS: Final = 512
+MOST_RATIOS: Final = 256
 """Log-ratios of a product of laws that are kept apart."""
 BOUNDS: Final = ("pure", "RDP", "zCDP")
 LOG_SLACK: Final = 1e-9

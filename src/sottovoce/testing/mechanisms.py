@@ -29,6 +29,7 @@ from sottovoce.randomness import Randomness
 from sottovoce.testing.claims import DELTA_SLACK, Claim, FloatArray, claim_of, excess, joined
 from sottovoce.testing.draws import departs, exceeds
 from sottovoce.testing.label_worlds import CHANGES, Change, seeded
+from sottovoce.testing.ladders import counted
 from sottovoce.testing.options import subject_of
 from sottovoce.testing.pools import OPEN, Pool, lead_of, share_of
 from sottovoce.testing.report import ContractError, Effort, Report, must_not_raise
@@ -39,6 +40,10 @@ PRIOR: Final = (0.0, -1.5, -4.0, -0.5, -2.0)
 WIDTHS: Final = {Adjacency.ADD_REMOVE: 1, Adjacency.REPLACE_ONE: 2, Adjacency.ZERO_OUT: 1}
 NUMBERS: Final = (0, 0, 1, 7, 8, 40, -3, -1000, 10**6, 2**40)
 """Numbers that get their noise together."""
+TOGETHER: Final = 16
+"""Numbers that move together: a power of two, and a square."""
+MANY: Final = 40
+"""Candidates of which many move together."""
 SHIFTS: Final = (1, 2, 3, 5, 20)
 """Bounds of numbers that get their noise together."""
 MOST_REACH: Final = 1 << 20
@@ -157,6 +162,9 @@ class _Mechanism:
         for first, second in self._random_scores(2_000 if self.full else 300):
             laws = self._laws([self.mechanism.law(first), self.mechanism.law(second)])
             self._compare(claim, laws, [(0, 1)], f"{first.values.tolist()} and {second.values.tolist()}, {first!r}")
+        first, second = self._many_moved()
+        world = f"{counted(map(str, first.values.tolist()))} and {counted(map(str, second.values.tolist()))}, {first!r}"
+        self._compare(claim, self._laws([self.mechanism.law(first), self.mechanism.law(second)]), [(0, 1)], world)
         source = seeded(20261120)
         for adjacency, prior in itertools.product(ADJACENCIES, priors):
             scores = self._votes_of((6, 4, 3, 0), adjacency)
@@ -224,6 +232,16 @@ class _Mechanism:
             )
             yield first, second
 
+    def _many_moved(self) -> tuple[Scores, Scores]:
+        """Many candidates, of which a half rises by one and the other falls by one; few where several are chosen."""
+        size = MANY if getattr(self.mechanism, "k", 1) == 1 else 8
+        moved = [1] * (size // 2) + [-1] * (size // 2)
+        first, second = (
+            Scores(values, sensitivity=2, adjacency=Adjacency.REPLACE_ONE, squared_l2=size)
+            for values in ([0] * size, moved)
+        )
+        return first, second
+
     def _pooled_scores(self, draw: Callable[..., Hashable], priors: Sequence[bool]) -> None:
         """Few draws in many worlds: two to twelve candidates, ties, long leads, every relation, bounds up to 2**20."""
         dice, source, pool = seeded(20261120), seeded(20261123), Pool()
@@ -289,9 +307,21 @@ class _Mechanism:
 
     def _counts(self, name: str, claim: Claim) -> None:
         self._noises(name, claim, lambda at, l1, adjacency: Counts(at, l1=l1, adjacency=adjacency))
+        self._together(claim, [Counts([0] * TOGETHER, l1=TOGETHER, adjacency=its) for its in ADJACENCIES])
 
     def _vectors(self, name: str, claim: Claim) -> None:
         self._noises(name, claim, lambda at, norm, adjacency: VectorSum(at, squared_l2=norm**2, adjacency=adjacency))
+        self._together(claim, [VectorSum([0] * TOGETHER, squared_l2=TOGETHER, adjacency=its) for its in ADJACENCIES])
+
+    def _together(self, claim: Claim, every: Sequence[Any]) -> None:
+        """Noise on numbers that all move by one, as their bound lets them."""
+        for zeros in every:
+            masses = self._masses(zeros, 1)
+            both: list[FloatArray] = [masses[1:], masses[:-1]]
+            for _ in range(TOGETHER.bit_length() - 1):
+                logs = joined([both, both])
+                both = [*np.exp(logs)]
+            self._compare(claim, logs, [(0, 1)], f"{TOGETHER} numbers that move by 1 each, {zeros!r}")
 
     def _noises(self, name: str, claim: Claim, made: Callable[..., Any]) -> None:
         """Noise on numbers that ``made`` makes of a list, a bound and an adjacency."""

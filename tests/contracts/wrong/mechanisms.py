@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from fractions import Fraction
+from math import isqrt
 from typing import ClassVar
 from zlib import crc32
 
@@ -298,6 +299,33 @@ class OtherBounds(Laplace):
     def release(self, counts: Counts, randomness: Randomness) -> tuple[int, ...]:
         both = zip(counts.values.tolist(), super().release(counts, randomness), strict=True)
         return tuple(n if v == 0 or counts.l1 == 2 else v for v, n in both)
+
+
+class RangeForNorm(GaussianNoisyMax):
+    """Takes the range of a move of scores for its norm: many candidates that move at once move further."""
+
+    def sigma2(self, scores):
+        bound = scores.sensitivity
+        least = min(scores.squared_l2, bound**2)
+        return super().sigma2(Scores(scores.values, sensitivity=bound, adjacency=scores.adjacency, squared_l2=least))
+
+
+class LaplaceOnNorm(GaussianVector):
+    """Laplace noise on a vector, of the scale that one number's move asks: many that move at once lose more."""
+
+    @property
+    def event(self):
+        return PureDP(self.rho)
+
+    def scale(self, vector: VectorSum) -> Fraction:
+        return isqrt(vector.squared_l2) / exact(self.rho)
+
+    def release(self, vector: VectorSum, randomness: Randomness):
+        return with_noise(vector, (sample_discrete_laplace(self.scale(vector), randomness) for _ in vector.values))
+
+    def noise_law(self, vector: VectorSum, reach: int):
+        rate = float(1 / self.scale(vector))
+        return np.tanh(rate / 2) * np.exp(-rate * np.abs(np.arange(-reach, reach + 1)))
 
 
 class NoCapInScale(StabilityHistogram):

@@ -444,6 +444,41 @@ class VotesForADrop(NoisyVotes):
     bound = 1
 
 
+class RangeForNorm(Selecting):
+    """States the range of a clipped row for its norm: it is, for up to four labels."""
+
+    name = "wrong"
+
+    def mechanism(self, price):
+        return GaussianNoisyMax.for_budget(price.epsilon, price.delta)
+
+    def scores(self, experts):
+        right = experts.clipped_sum(2.0, "max")
+        bound = right.sensitivity
+        return Scores(right.values, sensitivity=bound, adjacency=right.adjacency, squared_l2=bound**2)
+
+
+class RangeForNormByLaw(Method):
+    """The same with a law of its own, and no scores to be compared."""
+
+    name = "wrong"
+
+    def event(self, price, adjacency):
+        return RangeForNorm().event(price, adjacency)
+
+    def law(self, experts, price):
+        return RangeForNorm().law(experts, price)
+
+    def choose(self, experts, price, randomness):
+        return RangeForNorm().choose(experts, price, randomness)
+
+
+class RangeForNormWithoutLaw(RangeForNormByLaw):
+    """The same without a law."""
+
+    law = None
+
+
 class EachLabelByItself(NoisyVotes):
     """Right: noise on each label's votes by themselves, told what a change moves in all."""
 

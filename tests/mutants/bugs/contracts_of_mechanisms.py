@@ -6,6 +6,7 @@ from mutants.mutant import Mutant
 
 WRONG = "tests/contracts/test_wrong_entries.py"
 TAPE = "tests/contracts/test_draw_tape.py"
+MOVES = "tests/contracts/test_label_moves.py"
 
 MUTANTS = [
     Mutant(
@@ -111,5 +112,45 @@ MUTANTS = [
         "            if not noise.asked:\n",
         "            if False:\n",
         (TAPE,),
+    ),
+    Mutant(
+        "four-labels-at-most",
+        "the contract looks at no method where many labels move at once",
+        "testing/label_worlds.py",
+        "LONG: Final = (12, 60)",
+        "LONG: Final = (4,)",
+        (MOVES,),
+    ),
+    Mutant(
+        "scores-of-few-labels",
+        "the contract compares scores and laws of five labels at most",
+        "testing/methods.py",
+        "            self._many_labels(claims)\n",
+        "",
+        (f"{WRONG}::test_a_wrong_method_is_noticed[RangeForNorm--]",),
+    ),
+    Mutant(
+        "laws-of-few-labels",
+        "the contract compares laws of five labels at most",
+        "testing/methods.py",
+        "if labels == worlds.LONG[-1] and change.change.rows == 1 and",
+        "if labels < 0 and",
+        (f"{WRONG}::test_a_wrong_method_is_noticed[RangeForNormByLaw--]",),
+    ),
+    Mutant(
+        "few-candidates-move",
+        "the contract compares selections among few candidates alone",
+        "testing/mechanisms.py",
+        "MANY: Final = 40",
+        "MANY: Final = 4",
+        (f"{WRONG}::test_a_wrong_mechanism_is_noticed[RangeForNorm--]",),
+    ),
+    Mutant(
+        "numbers-move-one-by-one",
+        "the contract compares noise on one number that moves, or on two",
+        "testing/mechanisms.py",
+        "            for _ in range(TOGETHER.bit_length() - 1):\n",
+        "            for _ in range(1):\n",
+        (f"{WRONG}::test_a_wrong_mechanism_is_noticed[LaplaceOnNorm--]",),
     ),
 ]
