@@ -179,12 +179,12 @@ def joined(laws: Iterable[Sequence[FloatArray]]) -> FloatArray:
 
 
 def _by_ratio(laws: FloatArray) -> FloatArray:
-    ratio = np.round(log_law(laws[0]) - log_law(laws[1]), 9)
+    ratio = np.rint((log_law(laws[0]) - log_law(laws[1])) / LOG_SLACK)
     if len(ratio) > MOST_RATIOS and len(np.unique(ratio)) > MOST_RATIOS:
         order = np.argsort(ratio)
         below = np.cumsum(laws.sum(axis=0)[order])
         low, high = ratio[order][np.searchsorted(below, [1e-13, below[-1] - 1e-13]).clip(max=len(order) - 1)]
-        ratio = np.round((ratio.clip(low, high) - low) / max(high - low, 1e-9) * MOST_RATIOS)
+        ratio = np.rint((ratio.clip(low, high) - low) / max(high - low, 1) * MOST_RATIOS)
     cells = np.unique(ratio, return_inverse=True)[1]
     return np.array([np.bincount(cells, weights=law) for law in laws])
 
