@@ -6,16 +6,19 @@ import math
 
 import pytest
 
+from contracts.wrong.mechanisms import Endless, OwnNoise
 from sottovoce.mechanisms.above_threshold import AboveThreshold
 from sottovoce.mechanisms.exponential import Exponential
+from sottovoce.mechanisms.laplace import Laplace
 from sottovoce.privacy.aggregates import Counts, ItemCounts, Scores
 from sottovoce.privacy.events import NoOpDpEvent, PureDP
 from sottovoce.privacy.unit import DROP, Adjacency
 from sottovoce.randomness import SeededRandomness
-from sottovoce.testing.draw_losses import losses_of, too_far
-from sottovoce.testing.draw_tape import Tape, WrongDrawError, numbers_of, running
+from sottovoce.testing import draw_tape
+from sottovoce.testing.draw_losses import loss_of, losses_of, too_far
+from sottovoce.testing.draw_tape import Draw, Tape, WrongDrawError, numbers_of, running
 from sottovoce.testing.fitters import first_difference
-from sottovoce.testing.joint_laws import chances_of, joint_law
+from sottovoce.testing.joint_laws import NoLawError, chances_of, joint_law
 
 ADDED = Adjacency.ADD_REMOVE
 TEST = AboveThreshold(1.0)
@@ -56,6 +59,40 @@ def test_a_run_costs_its_event_once_if_any_of_its_queries_moves():
     assert "counts change by 1 in all, and they change by 2" in too_far(*(run_of((n,)).draws[0] for n in (1, 3)), ADDED)
 
 
+def test_every_yes_of_a_run_that_goes_on_is_paid():
+    def asked(*queries):
+        tape = Tape(SeededRandomness(1), lambda number, draw: number != 1)
+        with running(tape):
+            run = TEST.start(threshold=3, sensitivity=1, adjacency=ADDED, randomness=tape.randomness)
+            for count in queries:
+                run.above(Counts([count], l1=1, adjacency=ADDED))
+                run.over = False
+        return tape
+
+    one, other = asked(1, 2, 3, 4, 5), asked(1, 2, 3, 5, 5)
+    assert losses_of(one.draws, one.draws) == [NoOpDpEvent()] * 5
+    assert losses_of(one.draws, other.draws) == [*[NoOpDpEvent()] * 3, PureDP(1.0), NoOpDpEvent(), *[PureDP(1.0)] * 3]
+    assert one.others == [TEST] * 4, "started, and gone on after three of four yeses"
+    with pytest.raises(NoLawError):
+        chances_of(one.draws[-1])
+
+
+def test_a_run_that_answers_by_a_method_of_its_own_is_refused(monkeypatch):
+    monkeypatch.setattr(draw_tape, "registered", lambda: {"endless": (Endless, {})})
+    tape = Tape(SeededRandomness(1))
+    with running(tape), pytest.raises(WrongDrawError, match=r"EndlessRun.* which nothing notes"):
+        Endless(1.0).start(threshold=3, sensitivity=1, adjacency=ADDED, randomness=tape.randomness)
+
+
+def test_a_mechanism_must_ask_the_source_that_it_is_given(monkeypatch):
+    monkeypatch.setattr(draw_tape, "registered", lambda: {"own": (OwnNoise, {}), "exponential": (Exponential, {})})
+    tape, lone = Tape(SeededRandomness(1)), Scores([1], sensitivity=1, adjacency=ADDED)
+    with running(tape):
+        assert Exponential(1.0).select(lone, tape.randomness) == 0, "one candidate takes no noise"
+        with pytest.raises(WrongDrawError, match="without a question to the source"):
+            OwnNoise(1.0).release(Counts([1], l1=1, adjacency=ADDED), tape.randomness)
+
+
 def test_the_law_of_a_run_is_followed_answer_by_answer():
     queries = (1, 4, 2)
     law = joint_law(lambda told: run_of(queries, told), chances_of, 10)
@@ -70,6 +107,21 @@ def test_a_run_must_be_started_where_it_is_noted_and_from_the_given_source():
     early = TEST.start(3, sensitivity=1, adjacency=ADDED, randomness=SeededRandomness(1))
     with running(Tape(SeededRandomness(1))), pytest.raises(WrongDrawError, match="started by no mechanism"):
         early.above(Counts([1], l1=1, adjacency=ADDED))
+
+
+def test_counts_that_move_by_less_than_they_may_cost_less():
+    def released(*values):
+        return Draw(Laplace(1.0), Counts(values, l1=4, adjacency=ADDED), (), None)
+
+    lost = [loss_of(released(5, 5), released(*values)) for values in ((5, 5), (5, 4), (6, 4), (7, 3), (9, 5), (9, 9))]
+    assert lost[0] == NoOpDpEvent()
+    assert [loss.epsilon for loss in lost[1:]] == pytest.approx([0.25, 0.5, 1, 1, 1])
+
+    class Unstated(Laplace):
+        noise_law = None
+
+    whole = [Draw(Unstated(1.0), Counts([n], l1=4, adjacency=ADDED), (), None) for n in (1, 2)]
+    assert loss_of(*whole) == PureDP(1.0)
 
 
 def test_aggregates_may_be_handed_over_by_name():

@@ -22,8 +22,12 @@ def compared(method, change):
     return {check.contract for check in report.checks}
 
 
-@pytest.mark.cases(5)
-@pytest.mark.parametrize("right", [PoE(clip=2.0), methods.NoisyVotes()], ids=lambda method: type(method).__name__)
+@pytest.mark.cases(7)
+@pytest.mark.parametrize(
+    "right",
+    [PoE(clip=2.0), methods.NoisyVotes(), methods.EachLabelByItself()],
+    ids=lambda method: type(method).__name__,
+)
 @pytest.mark.parametrize("change", CHANGES, ids=str)
 def test_a_right_method_draws_what_it_charges(right, change):
     assert compared(right, change) == {"composition"}
@@ -34,6 +38,8 @@ def test_a_right_method_draws_what_it_charges(right, change):
     [
         (methods.UntilTwice(), "composition", "what it draws costs epsilon"),
         (methods.CheapEvent(), "composition", "what it draws costs epsilon"),
+        (methods.EachLabelForItself(), "composition", r"what it draws costs epsilon 3\.99"),
+        (methods.RangeForNormWithoutLaw(), "sensitivity", "(?s)is told a squared norm of .*6 times 0"),
         (methods.VotesForADrop(), "sensitivity", "counts change by 1 in all, and they change by 2"),
         (methods.VotesLessTheMean(), "sensitivity", "they change by"),
         (methods.PointsForAVote(), "sensitivity", "counts change by 2 in all, and they change by 4"),

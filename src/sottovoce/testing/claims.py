@@ -9,7 +9,7 @@ Sources     specification 1.5 (bounded range), T7 to T9 (conversions), 6.1.
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any, Final, final
 
@@ -17,6 +17,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.special import logsumexp
 
+from sottovoce.mechanisms.base import log_law
 from sottovoce.privacy.accounting.accountant import RdpAccountant
 from sottovoce.privacy.accounting.event_cost import cost_of
 from sottovoce.privacy.events import ApproximateDP, BoundedRange, NoOpDpEvent, PureDP, SelfComposedDpEvent, ZCDpEvent
@@ -28,6 +29,8 @@ DELTAS: Final = (1e-9, 1e-6, 1e-3, 0.03, 0.1, 0.3)
 """Points of the profile that are compared."""
 ORDERS: Final = (2, 8, 32)
 """Renyi orders that are compared for zCDP, besides order 1."""
+MOST_RATIOS: Final = 256
+"""Log-ratios of a product of laws that are kept apart."""
 BOUNDS: Final = ("pure", "RDP", "zCDP")
 LOG_SLACK: Final = 1e-9
 """Rounding allowed in a log-ratio."""
@@ -92,7 +95,7 @@ def claim_of(event: Any, adjacency: Adjacency) -> Claim | None:
     accountant = RdpAccountant(adjacency).compose(event)
     if isinstance(event, ZCDpEvent):
         return Claim(words, rho=event.rho, points=_points(accountant))
-    return Claim(words, pure=_pure_of(event), points=_points(accountant))
+    return Claim(words, pure=_pure_of(event), points=_points(accountant, cost_of(event).delta))
 
 
 def is_empty(event: Any) -> bool:
@@ -109,13 +112,16 @@ def within_price(event: Any, adjacency: Adjacency, epsilon: float, delta: float)
     return float(RdpAccountant(adjacency).compose(event).report(delta).epsilon)
 
 
-def excess(claim: Claim, laws: FloatArray, pairs: Sequence[tuple[int, int]] | None = None) -> Excess | None:
+def excess(
+    claim: Claim, laws: FloatArray, pairs: Sequence[tuple[int, int]] | None = None, *, slack: float = DELTA_SLACK
+) -> Excess | None:
     """The worst breach of a claim by any pair of these laws, or ``None`` where it holds.
 
     Args:
         claim: What is promised.
         laws: Natural logs, shape (laws, outcomes).
         pairs: Pairs of neighbours; by default every two of them. Both directions are compared.
+        slack: Rounding allowed in a delta.
     """
     if pairs is None:
         pairs = [(i, j) for i in range(len(laws)) for j in range(i)]
@@ -142,11 +148,45 @@ def excess(claim: Claim, laws: FloatArray, pairs: Sequence[tuple[int, int]] | No
     for epsilon, delta in claim.points:
         divergence = np.maximum(np.exp(p) - np.exp(np.minimum(epsilon + q, 700)), 0).sum(axis=1)
         words = f"a delta of {{:.6g}} at epsilon {epsilon:.6g}, and {delta:.6g} is allowed"
-        breaches.append(_worst(divergence - delta, DELTA_SLACK, words, divergence))
+        breaches.append(_worst(divergence - delta, slack, words, divergence))
     if not breaches:
         return None
     amount, at, words = max(breaches)
     return Excess(amount, int(both[at, 0]), int(both[at, 1]), words) if amount > 0 else None
+
+
+def joined(laws: Iterable[Sequence[FloatArray]]) -> FloatArray:
+    """Two products of laws, of outcomes that are independent.
+
+    Outcomes that have one log-ratio are put together; where there are more than ``MOST_RATIOS`` of them, those of
+    nearly one. That brings two laws closer to each other, never further apart.
+
+    Args:
+        laws: Of each outcome its law in either world, as probabilities.
+
+    Returns:
+        Natural logs, shape (2, log-ratios).
+
+    Example:
+        >>> joined([(np.array([0.2, 0.8]), np.array([0.4, 0.6]))] * 2).shape
+        (2, 3)
+    """
+    both = np.ones((2, 1))
+    for one, other in laws:
+        each = _by_ratio(np.array([one, other]))
+        both = _by_ratio(np.array([np.multiply.outer(both[side], each[side]).ravel() for side in (0, 1)]))
+    return np.array([log_law(law) for law in both])
+
+
+def _by_ratio(laws: FloatArray) -> FloatArray:
+    ratio = np.rint((log_law(laws[0]) - log_law(laws[1])) / LOG_SLACK)
+    if len(ratio) > MOST_RATIOS and len(np.unique(ratio)) > MOST_RATIOS:
+        order = np.argsort(ratio)
+        below = np.cumsum(laws.sum(axis=0)[order])
+        low, high = ratio[order][np.searchsorted(below, [1e-13, below[-1] - 1e-13]).clip(max=len(order) - 1)]
+        ratio = np.rint((ratio.clip(low, high) - low) / max(high - low, 1) * MOST_RATIOS)
+    cells = np.unique(ratio, return_inverse=True)[1]
+    return np.array([np.bincount(cells, weights=law) for law in laws])
 
 
 def _worst(over: FloatArray, slack: float, words: str, value: FloatArray) -> tuple[float, int, str]:
@@ -164,8 +204,10 @@ def _renyi(p: FloatArray, q: FloatArray, loss: FloatArray, order: int, rho: floa
     return _worst(value - rho * order, LOG_SLACK, words, value)
 
 
-def _points(accountant: RdpAccountant) -> tuple[tuple[float, float], ...]:
-    reports = [(accountant.report(delta).epsilon, delta) for delta in DELTAS]
+def _points(accountant: RdpAccountant, own: float = 0.0) -> tuple[tuple[float, float], ...]:
+    """Points of a profile, that at the event's own delta among them."""
+    deltas = sorted({*DELTAS, own} - {0.0})
+    reports = [(accountant.report(delta).epsilon, delta) for delta in deltas]
     return tuple((epsilon, delta) for epsilon, delta in reports if epsilon < math.inf)
 
 

@@ -8,6 +8,7 @@ Sources     specification 1.5 (ranges and norms), T1 (bounded range), T8 (Gaussi
 from __future__ import annotations
 
 import math
+from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any, Final, final
@@ -35,6 +36,8 @@ SLACK: Final = 1 + 1e-9
 """Figures are worked out in floating point."""
 DIGITS: Final = 12
 """Losses that are equal up to these significant digits are the same loss."""
+MOST_REACH: Final = 1 << 20
+"""Noise that reaches further is not written out: it loses what its event says."""
 MOST_KINDS: Final = 12
 """Kinds of pairs that are accounted for: those with the largest losses."""
 
@@ -86,14 +89,21 @@ def _least_square(moved: Sequence[int]) -> int:
 
 
 def losses_of(ones: Sequence[Draw], others: Sequence[Draw]) -> list[DpEvent]:
-    """What each of these pairs of draws costs. A run of threshold tests costs its event once, whatever it answers."""
-    losses, paid = list[DpEvent](), set[int]()
+    """What each of these pairs of draws costs, and last what runs of threshold tests cost that go on after a yes.
+
+    A run of threshold tests costs its event once if any of its counts moves, and once more for every yes after the
+    first: one noise on the threshold hides no second one.
+    """
+    losses, yeses, moved = list[DpEvent](), Counter[int](), dict[int, DpEvent]()
     for one, other in zip(ones, others, strict=True):
-        loss = loss_of(one, other) if one.test is None or one.test.run not in paid else NoOpDpEvent()
-        if one.test is not None and not isinstance(loss, NoOpDpEvent):
-            paid.add(one.test.run)
+        loss = loss_of(one, other)
+        if one.test is not None:
+            run = one.test.run
+            yeses[run] += bool(one.outcome)
+            loss = NoOpDpEvent() if run in moved else loss
+            moved |= {} if isinstance(loss, NoOpDpEvent) else {run: loss}
         losses.append(loss)
-    return losses
+    return losses + [loss for run, loss in moved.items() for _ in range(yeses[run] - 1)]
 
 
 def loss_of(one: Draw, other: Draw) -> DpEvent:
@@ -110,6 +120,8 @@ def loss_of(one: Draw, other: Draw) -> DpEvent:
             return GaussianDpEvent(_rounded(event.noise_multiplier / math.sqrt(share)))
         if isinstance(event, ZCDpEvent):
             return ZCDpEvent(_rounded(event.rho * share))
+    if isinstance(one.aggregate, Counts) and one.test is None and isinstance(event, PureDP):
+        return _positive(PureDP, min(event.epsilon, _noise_loss(one, moved.tolist())))
     if isinstance(one.mechanism, SelectionMechanism) and isinstance(event, BoundedRange | PureDP):
         ratio = law_of(one) - law_of(other)
         ratio = ratio[~np.isnan(ratio)]
@@ -117,6 +129,21 @@ def loss_of(one: Draw, other: Draw) -> DpEvent:
             return _positive(BoundedRange, float(ratio.max() - ratio.min()))
         return _positive(PureDP, float(np.abs(ratio).max()))
     return event
+
+
+def _noise_loss(draw: Draw, moved: Sequence[int]) -> float:
+    """Largest log-ratio of noisy counts of which each moves by so much, by the law that the mechanism states."""
+    steps = Counter(abs(step) for step in moved if step)
+    if sum(map(abs, moved)) >= draw.aggregate.l1 or not callable(getattr(draw.mechanism, "noise_law", None)):
+        return math.inf
+    law, reach = np.zeros(1), 60 * (max(steps) + 1)
+    while law.sum() < 1 - 1e-12:
+        if reach > MOST_REACH:
+            return math.inf
+        law = np.asarray(draw.mechanism.noise_law(draw.aggregate, reach), dtype=np.float64)
+        reach *= 2
+    logs = log_law(law)
+    return math.fsum(times * float(np.abs(logs[step:] - logs[:-step]).max()) for step, times in steps.items())
 
 
 def _positive(kind: type[Any], value: float) -> DpEvent:

@@ -21,7 +21,7 @@ from zlib import crc32
 import numpy as np
 from numpy.typing import NDArray
 
-from sottovoce.mechanisms.above_threshold import AboveThreshold, ThresholdRun
+from sottovoce.mechanisms.above_threshold import ThresholdRun
 from sottovoce.mechanisms.base import Mechanism, registered
 from sottovoce.privacy.aggregates import Counts, ItemCounts, Scores, VectorSum
 from sottovoce.randomness import Randomness
@@ -41,12 +41,14 @@ class ThresholdTest:
         threshold: Of the run. Public.
         sensitivity: That the run was told.
         queries: True counts of the run's tests so far, this one last. Private.
+        yeses: How often the run said yes before this test: 0 in a run that ends with its first yes.
     """
 
     run: int
     threshold: int
     sensitivity: int
     queries: tuple[int, ...]
+    yeses: int = 0
 
 
 @final
@@ -93,7 +95,7 @@ class Tape:
             mechanisms drew, and their bounds.
         rules: Rules of the sums that were asked for.
         others: Mechanisms that drew from something else than an aggregate: those that started a run of threshold tests,
-            in order.
+            in order; once more where a run goes on after a yes.
     """
 
     def __init__(
@@ -106,6 +108,7 @@ class Tape:
         self.randomness, self._told, self._inside = randomness, told, False
         self._noise = noise or randomness
         self._runs: dict[int, _Run] = {}
+        self._known = set[type[Any]]()
         self.draws: list[Draw] = []
         self.trace: list[tuple[str, Any]] = []
         self.rules: list[Any] = []
@@ -125,7 +128,14 @@ class Tape:
         public = tuple(part for part in given if part is not self.randomness)
 
         def drawn() -> Any:
-            return real(mechanism, aggregate, *map(self.noise_for, given))
+            if type(mechanism) in self._known or not _needs_noise(aggregate):
+                return real(mechanism, aggregate, *map(self.noise_for, given))
+            self._known.add(type(mechanism))
+            noise = _Asked(self._noise)
+            outcome = real(mechanism, aggregate, *(noise if part is self.randomness else part for part in given))
+            if not noise.asked:
+                raise WrongDrawError(f"{mechanism!r} draws without a question to the source of noise that it is given")
+            return outcome
 
         outcome = self._released(Draw(mechanism, aggregate, public, None), drawn)
         self.trace.append(("a draw", (fingerprint(mechanism), fingerprint(public), _bounds(aggregate))))
@@ -134,11 +144,14 @@ class Tape:
     def started(self, real: Callable[..., Any], mechanism: Any, *given: Any, **named: Any) -> Any:
         """What draws from something else than an aggregate, such as the start of a run of threshold tests."""
         self.others.append(mechanism)
-        if self._inside or not isinstance(mechanism, AboveThreshold):
+        if self._inside or not starts_runs(mechanism.__class__):
             return real(mechanism, *map(self.noise_for, given), **_mapped(named, self.noise_for))
         self._require_source(mechanism, (*given, *named.values()))
         run = real(mechanism, *map(self.noise_for, given), **_mapped(named, self.noise_for))
-        threshold = int(given[0] if given else named["threshold"])
+        if getattr(type(run), "above", None) is not ThresholdRun.above:
+            answers = "answers tests by a method of its own, which nothing notes"
+            raise WrongDrawError(f"{type(run).__name__}, a run of {mechanism!r}, {answers}: let it be a ThresholdRun")
+        threshold = int(given[0] if given else named.get("threshold", 0))
         number = len(self._runs)
         self._runs[id(run)] = _Run(run, mechanism, number, threshold)
         told = (fingerprint(mechanism), threshold, run.sensitivity, run.adjacency)
@@ -155,10 +168,12 @@ class Tape:
         if run.over or query.values.size != 1:
             return real(run, query)
         queries = (*kept.queries, int(query.values[0]))
-        test = ThresholdTest(kept.number, kept.threshold, run.sensitivity, queries)
+        test = ThresholdTest(kept.number, kept.threshold, run.sensitivity, queries, kept.yeses)
+        if kept.said_yes:
+            self.others.append(kept.mechanism)
         noted = Draw(kept.mechanism, query, (), None, test)
-        run.over = self._released(noted, lambda: real(run, query))
-        kept.queries = queries
+        run.over = kept.said_yes = self._released(noted, lambda: real(run, query))
+        kept.queries, kept.yeses = queries, kept.yeses + run.over
         self.trace.append(("a test", (kept.number, _bounds(query))))
         return run.over
 
@@ -184,15 +199,34 @@ class Tape:
 
 
 @final
+class _Asked:
+    """A source of noise that notes whether it was asked."""
+
+    def __init__(self, source: Randomness) -> None:
+        self._source, self.asked, self.secure = source, False, source.secure
+
+    def below(self, bound: int) -> int:
+        self.asked = True
+        return self._source.below(bound)
+
+
+def _needs_noise(aggregate: Any) -> bool:
+    """Whether a release of it is no foregone conclusion: one candidate, or no item, is."""
+    return not isinstance(aggregate, ItemCounts) and (not isinstance(aggregate, Scores) or len(aggregate.values) > 1)
+
+
+@final
 @dataclass
 class _Run:
     """A run of threshold tests, which is held so that no other has its identity."""
 
     run: ThresholdRun
-    mechanism: AboveThreshold
+    mechanism: Any
     number: int
     threshold: int
     queries: tuple[int, ...] = ()
+    yeses: int = 0
+    said_yes: bool = False
 
 
 @contextmanager
@@ -226,6 +260,12 @@ def is_noted(mechanism: Any) -> bool:
     return any(
         isinstance(mechanism, cls) and getattr(type(mechanism), name) is getattr(cls, name) for cls, name in _releases()
     )
+
+
+@cache
+def starts_runs(mechanism: type[Mechanism]) -> bool:
+    """Whether a mechanism starts runs of threshold tests."""
+    return release_of(mechanism)[1] is int
 
 
 def _through(tape: Tape, method: Callable[..., Any]) -> Callable[..., Any]:

@@ -80,7 +80,7 @@ def chances_of(draw: Draw) -> Mapping[Hashable, float]:
     """Natural-log probability of every candidate of a selection, or answer of a threshold test, that is possible.
 
     Raises:
-        NoLawError: The draw is neither, or the noise of a test is spread too widely.
+        NoLawError: The draw is neither, the noise of a test is spread too widely, or its run has said yes before.
     """
     if draw.test is not None:
         return _chances_of_test(draw.mechanism, draw.test)
@@ -92,7 +92,7 @@ def chances_of(draw: Draw) -> Mapping[Hashable, float]:
 
 def _chances_of_test(mechanism: AboveThreshold, test: ThresholdTest) -> Mapping[Hashable, float]:
     """Given the answers before it, all of which were no: the noise on the threshold is one for the whole run."""
-    if mechanism.scale(test.sensitivity) > MOST_SCALE:
+    if test.yeses or mechanism.scale(test.sensitivity) > MOST_SCALE:
         raise NoLawError
     before = mechanism.law(test.queries[:-1], test.threshold, test.sensitivity)[-1]
     *_, yes, no = mechanism.law(test.queries, test.threshold, test.sensitivity)

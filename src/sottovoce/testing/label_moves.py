@@ -54,6 +54,7 @@ def compare_moves(method: Method, subject: str, change: Change, price: Price, re
     losses, drawn = Losses(change.adjacency), 0
     groups = [(labels, *group) for labels in LABELS for group in worlds.groups_of_pairs(labels, change)]
     groups += [(labels, *group) for labels in LABELS for group in worlds.groups_in_crowds(labels, change)]
+    groups += [(labels, *group) for labels in worlds.LONG for group in worlds.groups_of_many(labels, change)]
     for labels, rows, pairs in groups:
         experts = [worlds.outputs(row, labels, change) for row in rows]
         for seed in range(SEEDS if labels == 2 else 1):

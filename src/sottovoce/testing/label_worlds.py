@@ -52,6 +52,23 @@ PUBLIC: Final[Mapping[int, tuple[float, ...]]] = {
 """What the model says without any record."""
 
 
+LONG: Final = (12, 60)
+"""Numbers of labels so large that many labels move at once."""
+
+
+def long_rows(labels: int) -> tuple[tuple[float, ...], ...]:
+    """Rows of many labels, of which an expert is sure of a half, of the other, of every second or third, or of none."""
+    half = labels // 2
+    sure = [
+        [label < half for label in range(labels)],
+        [label >= half for label in range(labels)],
+        [label % 2 == 0 for label in range(labels)],
+        [label % 3 == 0 for label in range(labels)],
+    ]
+    rows = [tuple(0.0 if its else -50.0 for its in each) for each in sure]
+    return (*rows, (0.0,) * labels, (NAN,) * labels)
+
+
 def sure_rows(labels: int) -> tuple[tuple[float, ...], ...]:
     """One row for each label, which is sure of it."""
     return tuple(tuple(0.0 if i == label else -50.0 for i in range(labels)) for label in range(labels))
@@ -93,9 +110,13 @@ CHANGES: Final = tuple(dict.fromkeys(Change(adjacency, change) for (_, adjacency
 def outputs(
     rows: Sequence[Sequence[float]], labels: int, change: Change, public: Sequence[float] | None = None
 ) -> ExpertOutputs:
-    """Sealed outputs of experts that say these rows; the public row is that of ``PUBLIC`` unless another is given."""
+    """Sealed outputs of experts that say these rows.
+
+    The public row is that of ``PUBLIC``, or flat where there are other numbers of labels, unless another is given.
+    """
     array = np.array(rows, dtype=np.float64).reshape(len(rows), labels)
-    return ExpertOutputs(array, change.change, change.adjacency, np.array(PUBLIC[labels] if public is None else public))
+    beside = PUBLIC.get(labels, (0.0,) * labels) if public is None else public
+    return ExpertOutputs(array, change.change, change.adjacency, np.array(beside))
 
 
 Rows = tuple[tuple[float, ...], ...]
@@ -160,6 +181,13 @@ def groups_in_crowds(labels: int, change: Change) -> Iterator[tuple[list[Rows], 
     """Those with five experts of one opinion beside those that change, and with four of several opinions."""
     rows = ROWS[labels]
     for rest in ((rows[0],) * 5, (rows[1],) * 5, (*rows[:3], rows[0])):
+        yield _group(rest, rows, change)
+
+
+def groups_of_many(labels: int, change: Change) -> Iterator[tuple[list[Rows], list[tuple[int, int]]]]:
+    """Sets of worlds of many labels, with the pairs among them that are neighbours: alone, and beside three experts."""
+    rows = long_rows(labels)
+    for rest in ((), rows[:1] * 3):
         yield _group(rest, rows, change)
 
 
@@ -336,7 +364,7 @@ def shown(data: DataSet) -> str:
 
 def shown_rows(rows: Rows, public: Sequence[float] | None = None) -> str:
     """Experts' rows in words, with the public row unless it is that of ``PUBLIC``."""
-    said = "[" + counted((", ".join(f"{x:g}" for x in row) for row in rows), "; ") + "]"
+    said = "[" + counted((counted(f"{x:g}" for x in row) for row in rows), "; ") + "]"
     if public is None or tuple(public) == PUBLIC.get(len(public)):
         return said
-    return f"{said} beside the public row ({', '.join(f'{x:g}' for x in public)})"
+    return f"{said} beside the public row ({counted(f'{x:g}' for x in public)})"

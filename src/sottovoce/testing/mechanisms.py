@@ -24,11 +24,12 @@ import numpy as np
 from sottovoce.mechanisms.base import LEAST, Mechanism, log_law
 from sottovoce.privacy.aggregates import Counts, ItemCounts, Scores, VectorSum
 from sottovoce.privacy.points import PrivatePoints
-from sottovoce.privacy.unit import DROP, SWAP, Adjacency
+from sottovoce.privacy.unit import DROP, SWAP, Adjacency, is_drop
 from sottovoce.randomness import Randomness
-from sottovoce.testing.claims import Claim, FloatArray, claim_of, excess
+from sottovoce.testing.claims import DELTA_SLACK, Claim, FloatArray, claim_of, excess, joined
 from sottovoce.testing.draws import departs, exceeds
-from sottovoce.testing.label_worlds import seeded
+from sottovoce.testing.label_worlds import CHANGES, Change, seeded
+from sottovoce.testing.ladders import counted
 from sottovoce.testing.options import subject_of
 from sottovoce.testing.pools import OPEN, Pool, lead_of, share_of
 from sottovoce.testing.report import ContractError, Effort, Report, must_not_raise
@@ -39,6 +40,10 @@ PRIOR: Final = (0.0, -1.5, -4.0, -0.5, -2.0)
 WIDTHS: Final = {Adjacency.ADD_REMOVE: 1, Adjacency.REPLACE_ONE: 2, Adjacency.ZERO_OUT: 1}
 NUMBERS: Final = (0, 0, 1, 7, 8, 40, -3, -1000, 10**6, 2**40)
 """Numbers that get their noise together."""
+TOGETHER: Final = 16
+"""Numbers that move together: a power of two, and a square."""
+MANY: Final = 40
+"""Candidates of which many move together."""
 SHIFTS: Final = (1, 2, 3, 5, 20)
 """Bounds of numbers that get their noise together."""
 MOST_REACH: Final = 1 << 20
@@ -48,8 +53,19 @@ MOST_CELLS: Final = 4_096
 """Noise that has more values than this is compared with draws by intervals of so many at most."""
 MODULI: Final = (2, 3, 5, 7, 10, 11, 13, 16)
 """Noise on a lattice, or on one beside it, is a multiple of one of these too often or too rarely."""
+REPEATED: Final = 10
+"""Of so many worlds of a pool one is drawn from two equal sources, too."""
+SOURCES: Final = 60
+"""Equal sources, and as many other ones, from which a mechanism draws in a world that is no pool's."""
+TWICE: Final = "the same outcome of two draws"
+TWO_SOURCES: Final = "the same outcome of two sources of noise"
+OTHER_SOURCE: Final = "two equal sources give it two releases: it draws from another source than the one that is given"
+FAR: Final = 2**50
+"""A count this far off a threshold has one answer, whatever the noise is."""
 MIDDLE: Final = 1 / 3
 """The share of the noise that counts as little."""
+CAPS: Final = (1, 4)
+"""Items that a unit may have at most; units have up to two more."""
 ITEM_CHANGES: Final = ((Adjacency.ADD_REMOVE, DROP), (Adjacency.REPLACE_ONE, SWAP), (Adjacency.ZERO_OUT, DROP))
 
 
@@ -146,6 +162,9 @@ class _Mechanism:
         for first, second in self._random_scores(2_000 if self.full else 300):
             laws = self._laws([self.mechanism.law(first), self.mechanism.law(second)])
             self._compare(claim, laws, [(0, 1)], f"{first.values.tolist()} and {second.values.tolist()}, {first!r}")
+        first, second = self._many_moved()
+        world = f"{counted(map(str, first.values.tolist()))} and {counted(map(str, second.values.tolist()))}, {first!r}"
+        self._compare(claim, self._laws([self.mechanism.law(first), self.mechanism.law(second)]), [(0, 1)], world)
         source = seeded(20261120)
         for adjacency, prior in itertools.product(ADJACENCIES, priors):
             scores = self._votes_of((6, 4, 3, 0), adjacency)
@@ -213,12 +232,22 @@ class _Mechanism:
             )
             yield first, second
 
+    def _many_moved(self) -> tuple[Scores, Scores]:
+        """Many candidates, of which a half rises by one and the other falls by one; few where several are chosen."""
+        size = MANY if getattr(self.mechanism, "k", 1) == 1 else 8
+        moved = [1] * (size // 2) + [-1] * (size // 2)
+        first, second = (
+            Scores(values, sensitivity=2, adjacency=Adjacency.REPLACE_ONE, squared_l2=size)
+            for values in ([0] * size, moved)
+        )
+        return first, second
+
     def _pooled_scores(self, draw: Callable[..., Hashable], priors: Sequence[bool]) -> None:
         """Few draws in many worlds: two to twelve candidates, ties, long leads, every relation, bounds up to 2**20."""
         dice, source, pool = seeded(20261120), seeded(20261123), Pool()
         stated = self._law(self._votes_of((6, 4, 3, 0), ADJACENCIES[0]), prior=False)
         exact = isinstance(next(iter(stated.values() if isinstance(stated, Mapping) else stated)), Fraction)
-        for _ in range(self.worlds):
+        for number in range(self.worlds):
             prior = priors[dice.below(len(priors))]
             scores, law = self._open_scores(dice, prior, exact)
             second, best = np.sort(scores.values)[-2:].tolist()
@@ -234,9 +263,14 @@ class _Mechanism:
                 if best - second >= 10
                 else "below 10",
             } | ({"prior": "yes" if prior else "no"} if len(priors) > 1 else {})
-            drawn = [draw(scores, source, *self._prior(scores, prior)) for _ in range(3)]
+            given = self._prior(scores, prior)
+            drawn = [draw(scores, source, *given) for _ in range(3)]
             world = f"{scores.values.tolist()}, {scores!r}{', with a prior' if prior else ''}"
             pool.add(features, law, drawn, world)
+            pool.note(TWICE, features, sum(p * p for p in law.values()), int(drawn[0] == drawn[1]), 1, world)
+            if number % REPEATED == 0:
+                again = partial(lambda scores, given, source: draw(scores, source, *given), scores, given)
+                self._sources(pool, number, again, sum(p * p for p in law.values()), world)
         self._pool_follows(pool)
 
     def _open_scores(self, dice: Randomness, prior: bool, exact: bool) -> tuple[Scores, dict[Any, float]]:
@@ -273,9 +307,21 @@ class _Mechanism:
 
     def _counts(self, name: str, claim: Claim) -> None:
         self._noises(name, claim, lambda at, l1, adjacency: Counts(at, l1=l1, adjacency=adjacency))
+        self._together(claim, [Counts([0] * TOGETHER, l1=TOGETHER, adjacency=its) for its in ADJACENCIES])
 
     def _vectors(self, name: str, claim: Claim) -> None:
         self._noises(name, claim, lambda at, norm, adjacency: VectorSum(at, squared_l2=norm**2, adjacency=adjacency))
+        self._together(claim, [VectorSum([0] * TOGETHER, squared_l2=TOGETHER, adjacency=its) for its in ADJACENCIES])
+
+    def _together(self, claim: Claim, every: Sequence[Any]) -> None:
+        """Noise on numbers that all move by one, as their bound lets them."""
+        for zeros in every:
+            masses = self._masses(zeros, 1)
+            both: list[FloatArray] = [masses[1:], masses[:-1]]
+            for _ in range(TOGETHER.bit_length() - 1):
+                logs = joined([both, both])
+                both = [*np.exp(logs)]
+            self._compare(claim, logs, [(0, 1)], f"{TOGETHER} numbers that move by 1 each, {zeros!r}")
 
     def _noises(self, name: str, claim: Claim, made: Callable[..., Any]) -> None:
         """Noise on numbers that ``made`` makes of a list, a bound and an adjacency."""
@@ -323,9 +369,9 @@ class _Mechanism:
 
     def _pooled_noise(self, name: str, made: Callable[..., Any]) -> None:
         """Few draws of many vectors: the noise on every number, and whether two numbers have noise in common."""
-        dice, source, pool = seeded(20261122), seeded(4), Pool()
+        dice, source, pool, release = seeded(20261122), seeded(4), Pool(), getattr(self.mechanism, name)
         known: dict[tuple[int, Adjacency], tuple[int, dict[str, float]]] = {}
-        for _ in range(self.worlds // 2):
+        for number in range(self.worlds // 2):
             shift, adjacency = SHIFTS[dice.below(len(SHIFTS))], ADJACENCIES[dice.below(len(ADJACENCIES))]
             size = 1 + dice.below(12)
             at = [NUMBERS[dice.below(len(NUMBERS))] for _ in range(size)]
@@ -333,7 +379,7 @@ class _Mechanism:
             if (shift, adjacency) not in known:
                 known[shift, adjacency] = _parts_of(self._masses(values, shift))
             middle, chances = known[shift, adjacency]
-            noise = [int(n) - v for n, v in zip(_steps(getattr(self.mechanism, name)(values, source)), at, strict=True)]
+            noise = [int(n) - v for n, v in zip(_steps(release(values, source)), at, strict=True)]
             common = {"adjacency": adjacency.value, "bound": shift, "numbers": share_of(size)}
             for place, amount in enumerate(noise):
                 features = {**common, "place": share_of(place + 1), "value": _sort_of(at[place])}
@@ -351,6 +397,10 @@ class _Mechanism:
                 a, b = noise[first], noise[second]
                 pool.note("the same noise twice", common, chances["same"], int(a == b), 1, f"{at}, {values!r}")
                 pool.note("opposite noise", common, chances["opposite"], int(a == -b), 1, f"{at}, {values!r}")
+            again = partial(lambda values, at, source: int(_steps(release(values, source))[0]) - at, values, at[0])
+            pool.note(TWICE, common, chances["same"], int(again(source) == noise[0]), 1, f"{at}, {values!r}")
+            if number % REPEATED == 0:
+                self._sources(pool, number, again, chances["same"], f"{at}, {values!r}")
             pool.draws += 1
         self._pool_follows(pool)
 
@@ -360,27 +410,32 @@ class _Mechanism:
         """An item that one unit holds or not; two items where a unit changes the one that it holds."""
         if not callable(getattr(self.mechanism, "item_law", None)):
             raise ContractError("drive", self.subject, "it has no law; state it as item_law(items, item, values)")
-        for count, (adjacency, change) in itertools.product((1, 2, 20, 40), ITEM_CHANGES):
-            held = [["a"]] * count + [["b"]] * 3
-            other = held[1:] if change is DROP else [*held[1:], ["b"]]
-            laws = []
-            for units in (held, other):
-                items = ItemCounts(units, items_per_unit=1, change=change, adjacency=adjacency)
-                law_a, law_b = (log_law(self.mechanism.item_law(items, item, 80)) for item in "ab")
-                laws.append(np.add.outer(law_a, law_b).ravel())
-            self._compare(
-                claim, np.array(laws), [(0, 1)], f"{count} and {count - 1} units with one item ({adjacency.value})"
-            )
-        for adjacency, change in ITEM_CHANGES:
-            units = [["a"]] * 30 + [["b"]] * 30
-            items = ItemCounts(units, items_per_unit=1, change=change, adjacency=adjacency)
+        for change, cap in itertools.product(CHANGES, CAPS):
+            for held, other in self._held(change, cap):
+                each = [
+                    ItemCounts(units, items_per_unit=cap, change=change.change, adjacency=change.adjacency)
+                    for units in (held, other)
+                ]
+                laws = [
+                    [np.asarray(self.mechanism.item_law(items, item, 80), dtype=np.float64) for items in each]
+                    for item in sorted({*each[0].counts, *each[1].counts})
+                ]
+                world = f"{len(held)} units with up to {cap} items each, one change apart ({change}): "
+                world += " and ".join(str(dict(items.counts)) for items in each)
+                self._compare(claim, joined(laws), [(0, 1)], world, slack=1e-9)
+        pool = Pool()
+        for cap, (adjacency, change_type) in itertools.product((1, 3), ITEM_CHANGES):
+            few = ItemCounts([["a"]], items_per_unit=cap, change=change_type, adjacency=adjacency)
+            units = [["a"]] * 30 + [["b"]] * 30 if cap == 1 else [[*"abcd"]] * int(self.mechanism.threshold(few))
+            items = ItemCounts(units, items_per_unit=cap, change=change_type, adjacency=adjacency)
             threshold, source = self.mechanism.threshold(items), seeded(6)
-            drawn = [dict(getattr(self.mechanism, name)(items, source)) for _ in range(self.draws)]
+            release, world = partial(getattr(self.mechanism, name), items), f"{len(units)} units, {items!r}"
+            drawn = [dict(release(source)) for _ in range(self.draws // cap)]
             shares, splits = [], []
             for item in "ab":
-                law = self.mechanism.item_law(items, item, 80).tolist()
+                law = self.mechanism.item_law(items, item, 80 if cap == 1 else 1_000).tolist()
                 stated = {None: law[0], **{threshold + 1 + step: p for step, p in enumerate(law[1:-1])}}
-                self._follows(stated, [draw.get(item) for draw in drawn], f"30 units each with 'a' and 'b', {items!r}")
+                self._follows(stated, [draw.get(item) for draw in drawn], world)
                 splits.append(threshold + int(np.searchsorted(np.cumsum(law), 0.5)))
                 shares.append(sum(p for value, p in stated.items() if value is None or value <= splits[-1]))
             joint = {
@@ -388,7 +443,27 @@ class _Mechanism:
                 for a, b in itertools.product((False, True), repeat=2)
             }
             lows = [tuple(draw.get(i, threshold) <= s for i, s in zip("ab", splits, strict=True)) for draw in drawn]
-            self._follows(joint, lows, f"which of 'a' and 'b' is low, {items!r}")
+            self._follows(joint, lows, f"which of 'a' and 'b' is low, {world}")
+            same = sum(p * p for p in stated.values())
+            for number in range(SOURCES):
+                self._sources(pool, number, partial(_shown_as, "b", release), same, world)
+        self._pool_follows(pool)
+
+    def _held(self, change: Change, cap: int) -> Iterator[tuple[list[list[str]], list[list[str]]]]:
+        """Items of units, and what one change makes of them; some units have fewer items than the cap, some more."""
+        common = [f"a{place}" for place in range(cap + 2)]
+        few = ItemCounts([common], items_per_unit=cap, change=change.change, adjacency=change.adjacency)
+        rows = change.change.rows
+        others = [["b0"], *[[f"b{place}" for place in range(cap)]] * 2]
+        for count in dict.fromkeys([rows, 20, *([40] if cap == 1 else []), int(self.mechanism.threshold(few)) + 1]):
+            units = [*others, *[common] * count]
+            gone = units[:-rows]
+            if is_drop(change.change):
+                yield units, gone if change.adjacency is Adjacency.ADD_REMOVE else [*gone, *[[]] * rows]
+                continue
+            yield units, [*gone, *[others[-1]] * rows]
+            yield units, [*gone, *[[f"c{place}" for place in range(cap)]] * rows]
+            yield units, [*gone, *[[f"c{row}{place}" for place in range(cap)] for row in range(rows)]]
 
     def _runs(self, name: str, claim: Claim) -> None:
         """Runs of a test: queries that move by as much as their bound says, each in its own direction."""
@@ -400,15 +475,46 @@ class _Mechanism:
             ]
             laws = [log_law(self.mechanism.law(it, threshold, bound)) for it in (queries, *moved)]
             self._compare(claim, np.array(laws), [(0, i + 1) for i in range(len(moved))], f"queries {queries}")
-        source = seeded(8)
+        source, pool = seeded(8), Pool()
         for adjacency, queries in zip(ADJACENCIES, ((0, 9, 3), (5, 5, 5), (40, 20, 30)), strict=True):
             at = threshold if max(queries) < 10 else 30
-            law, drawn = self.mechanism.law(queries, at, bound), list[int]()
-            for _ in range(self.draws):
-                run = getattr(self.mechanism, name)(at, sensitivity=bound, adjacency=adjacency, randomness=source)
-                eos_tokens = (i for i, q in enumerate(queries) if run.above(Counts([q], l1=bound, adjacency=adjacency)))
-                drawn.append(next(eos_tokens, 3))
-            self._follows(dict(enumerate(law)), drawn, f"queries {queries}, threshold {at}, {adjacency.value}")
+
+            ended = partial(self._ended, name, at, bound, adjacency, queries)
+            law, world = self.mechanism.law(queries, at, bound), f"queries {queries}, threshold {at}, {adjacency.value}"
+            drawn = [ended(source) for _ in range(self.draws)]
+            self._follows(dict(enumerate(law)), drawn, world)
+            for number in range(SOURCES):
+                self._sources(pool, number, ended, sum(p * p for p in law), world)
+        self._pool_follows(pool)
+        for adjacency, bound, noes in itertools.product(ADJACENCIES, (1, 2, 5), (0, 1, 3)):
+            asked = partial(self._asked_again, name, bound, adjacency, noes)
+            if asked(1) != asked(-1):
+                problem = "a run goes on after its first yes, which its law and its event do not cover: let it raise"
+                world = f"a yes after {noes} noes, then counts far above and far below (bound {bound})"
+                raise ContractError("sampler", self.subject, problem, f"{world}, {adjacency.value}")
+            self.report.kept("sampler", 1, "draws that follow the law")
+
+    def _ended(
+        self, name: str, at: int, bound: int, adjacency: Adjacency, queries: Sequence[int], source: Randomness
+    ) -> int:
+        """The place of the query with which a run ends; one more than the last where it does not end."""
+        run = getattr(self.mechanism, name)(at, sensitivity=bound, adjacency=adjacency, randomness=source)
+        ends = (i for i, q in enumerate(queries) if run.above(Counts([q], l1=bound, adjacency=adjacency)))
+        return next(ends, len(queries))
+
+    def _asked_again(self, name: str, bound: int, adjacency: Adjacency, noes: int, sign: int) -> list[Any]:
+        """What becomes of counts far above and far below the threshold, in turn, once a run has said yes."""
+        run = getattr(self.mechanism, name)(0, sensitivity=bound, adjacency=adjacency, randomness=seeded(9))
+        last = list[Any]()
+        for count in (*(-FAR,) * noes, FAR, *(sign * FAR, -sign * FAR) * 3):
+            try:
+                last.append(run.above(Counts([count], l1=bound, adjacency=adjacency)))
+            except Exception as error:  # whatever it raises, it gives no answer
+                last.append(type(error))
+        if last[: noes + 1] != [False] * noes + [True]:
+            problem = "counts that are far off the threshold have another answer than they must"
+            raise ContractError("sampler", self.subject, problem, f"{noes} counts of {-FAR}, one of {FAR}")
+        return last[noes + 1 :]
 
     def _points(self, name: str, claim: Claim) -> None:
         """Two clouds, and one point that goes from one to the other: noisy sizes and cuts, by draws."""
@@ -419,6 +525,9 @@ class _Mechanism:
         drawn = []
         for seed, vectors in enumerate(([near] * 4 + [far], [near] * 3 + [far] * 2)):
             points, source = PrivatePoints(vectors, adjacency=mechanism.adjacency), seeded(seed)
+            sizes = partial(_sizes, getattr(mechanism, name), points)
+            for number in range(SOURCES // 10):
+                self._sources(Pool(), number, sizes, 0.0, f"{points!r}")
             clusterings = [getattr(mechanism, name)(points, source) for _ in range(self.draws // 10)]
             drawn.append(
                 [tuple(cluster.size // 8 for cluster in clustering.clusters[:2]) for clustering in clusterings]
@@ -429,9 +538,31 @@ class _Mechanism:
 
     # What all have in common
 
-    def _compare(self, claim: Claim, laws: FloatArray, pairs: Sequence[tuple[int, int]], world: str) -> None:
+    def _sources(self, pool: Pool, number: int, draw: Callable[[Randomness], Any], chance: float, world: str) -> None:
+        """Noise comes from the source that is given: equal sources give the same, others as often as the law says.
+
+        Args:
+            pool: To be filled.
+            number: Of the sources.
+            draw: One outcome, from a source.
+            chance: Probability that two draws agree, by the law.
+            world: The world in words.
+        """
+        first = draw(seeded(number))
+        if draw(seeded(number)) != first:
+            raise ContractError("sampler", self.subject, OTHER_SOURCE, world)
+        pool.note(TWO_SOURCES, {}, chance, int(draw(seeded(number + 1)) == first), 1, world)
+
+    def _compare(
+        self,
+        claim: Claim,
+        laws: FloatArray,
+        pairs: Sequence[tuple[int, int]],
+        world: str,
+        slack: float = DELTA_SLACK,
+    ) -> None:
         self.report.kept("neighbours", len(pairs), "pairs of exact laws within the event")
-        if breach := excess(claim, laws, pairs):
+        if breach := excess(claim, laws, pairs, slack=slack):
             problem = f"its event {claim.words} does not hold: {breach.words}"
             raise ContractError("neighbours", self.subject, problem, world)
 
@@ -460,6 +591,16 @@ def _parts_of(masses: FloatArray) -> tuple[int, dict[str, float]]:
     # What lies beyond the reach leaves the same remainders as what does not.
     multiples = {_multiple_of(m): float(masses[reach % m :: m].sum() / masses.sum()) for m in MODULI}
     return middle, chances | multiples | {"same": same, "opposite": opposite}
+
+
+def _shown_as(item: str, release: Callable[[Randomness], Any], source: Randomness) -> int | None:
+    """The noisy count of an item; ``None`` where it is hidden."""
+    return dict(release(source)).get(item)
+
+
+def _sizes(cluster: Callable[[PrivatePoints, Randomness], Any], points: PrivatePoints, source: Randomness) -> list[int]:
+    """The noisy sizes of a clustering."""
+    return [its.size for its in cluster(points, source).clusters]
 
 
 def _multiple_of(modulus: int) -> str:

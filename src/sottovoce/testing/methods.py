@@ -141,6 +141,7 @@ class _Method:
             self._order_of_experts(claims)
             self._neighbours(every)
             self._however_many(claims)
+            self._many_labels(claims)
             self._smallest_worlds({**every, **large})
         if self.first or self.full:
             self._sharp_draws(claims)
@@ -228,6 +229,22 @@ class _Method:
             claim = claims[change.adjacency, price]
             for rungs in worlds.climbed(labels, change):
                 self._compare_worlds(claim, rungs, pairs_of(rungs), worlds.PUBLIC[labels], change, price)
+
+    def _many_labels(self, claims: dict[tuple[Adjacency, Price], Claim]) -> None:
+        """Outputs of experts on many labels, of which many move at once: scores, and at the first setting laws."""
+        for change, labels in itertools.product(CHANGES, worlds.LONG):
+            price = self._usual.get(change.adjacency)
+            if price is None:
+                continue
+            public = (0.0,) * labels
+            for group, pairs in worlds.groups_of_many(labels, change):
+                if isinstance(self.method, Selecting):
+                    with must_not_raise("isolation", self.subject, "its scores", f"{labels} labels ({change})"):
+                        scores = [self.method.scores(outputs(rows, labels, change, public)) for rows in group]
+                    shown = [worlds.shown_rows(rows) for rows in group]
+                    self._bounds(scores, pairs, f"{change}", shown.__getitem__)
+                if labels == worlds.LONG[-1] and change.change.rows == 1 and (self.first or self.full):
+                    self._compare_worlds(claims[change.adjacency, price], group, pairs, public, change, price)
 
     def _smallest_worlds(self, claims: dict[tuple[Adjacency, Price], Claim]) -> None:
         """One expert, and none, at every price, change and number of labels, in every combination.

@@ -537,6 +537,23 @@ class TestedForLess(FirstCommon):
 
 
 @dataclass(frozen=True)
+class EveryCommon(FirstCommon):
+    """Every keyword that enough experts wrote, by one run that goes on after each yes."""
+
+    def draw(self, setting, experts, public, randomness):
+        return Outcome(self.name, {"word": " and ".join(self.common(experts, public, randomness)) or "anything"})
+
+    def common(self, experts, public, randomness):
+        counts = experts.keyword_counts(public.universe)
+        most = counts.sensitivity
+        run = AboveThreshold(self.eta).start(3, sensitivity=most, adjacency=counts.adjacency, randomness=randomness)
+        for word, count in zip(public.universe, counts.values.tolist(), strict=True):
+            if run.above(Counts([count], l1=most, adjacency=counts.adjacency)):
+                run.over = False
+                yield word
+
+
+@dataclass(frozen=True)
 class OpenWords(Answerer):
     """The words that many experts wrote, whether a public answer has them or not. Nothing is wrong with it."""
 

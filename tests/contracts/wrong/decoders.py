@@ -1260,3 +1260,44 @@ class NoisyRowOfThreeTokens(NoisyRowThenToken):
 
 class NotADecoder(Decoder):
     """Cannot be made."""
+
+
+@dataclass(frozen=True)
+class RangeForNorm(Tang):
+    """Gaussian noise on clipped logits, and their range for their norm: it is, for up to four tokens."""
+
+    @property
+    def rule(self):
+        return ClippedLogits(2.0)
+
+    def scores(self, plan, step, public):
+        right = Clipped(2.0).scores(plan, step, public)
+        bound = right.sensitivity
+        return Scores(right.values, sensitivity=bound, adjacency=right.adjacency, squared_l2=bound**2)
+
+
+class _NoisyRangeSampler(_NoisyRowSampler):
+    def _released(self, step, public):
+        right = Clipped(2.0).scores(self._plan, step, public)
+        vector = VectorSum(right.values, squared_l2=4 * right.sensitivity**2, adjacency=right.adjacency)
+        return np.array(self._plan.decoder.mechanisms(self._plan)[0].release(vector, self._randomness).steps)
+
+
+@dataclass(frozen=True)
+class NoisyRowForTheRange(NoisyRowThenToken):
+    """The same without a law: twice the range of clipped logits for their norm."""
+
+    sampler: ClassVar[type[TokenSampler]] = _NoisyRangeSampler
+
+
+class _SharpAmongMany(_OwnSampler):
+    def _law(self, step, public):
+        eta = self._plan.eta * (2 if len(public) > 50 else 1)
+        return np.array([float(p) for p in Exponential(eta).law(self._scores(step, public))])
+
+
+@dataclass(frozen=True)
+class SharpAmongMany(Own):
+    """A law with half of the noise among more than fifty tokens."""
+
+    sampler: ClassVar[type[TokenSampler]] = _SharpAmongMany

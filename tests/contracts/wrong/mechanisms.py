@@ -4,9 +4,13 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from fractions import Fraction
+from math import isqrt
+from typing import ClassVar
+from zlib import crc32
 
 import numpy as np
 
+from sottovoce.mechanisms.above_threshold import AboveThreshold, ThresholdRun
 from sottovoce.mechanisms.base import Mechanism, SelectionMechanism
 from sottovoce.mechanisms.exponential import Exponential
 from sottovoce.mechanisms.gaussian import GaussianVector, with_noise
@@ -15,11 +19,12 @@ from sottovoce.mechanisms.noisy_max import GaussianNoisyMax, LaplaceNoisyMax
 from sottovoce.mechanisms.permute_and_flip import PermuteAndFlip
 from sottovoce.mechanisms.samplers.discrete_gaussian import sample_discrete_gaussian
 from sottovoce.mechanisms.samplers.discrete_laplace import sample_discrete_laplace
-from sottovoce.mechanisms.stability_histogram import StabilityHistogram
+from sottovoce.mechanisms.stability_histogram import StabilityHistogram, least_lead
 from sottovoce.privacy.aggregates import Counts, ItemCounts, Scores, VectorSum
 from sottovoce.privacy.events import BoundedRange, PureDP
+from sottovoce.privacy.numbers import exact
 from sottovoce.privacy.unit import Adjacency
-from sottovoce.randomness import Randomness
+from sottovoce.randomness import Randomness, SeededRandomness
 
 
 @dataclass(frozen=True)
@@ -294,6 +299,128 @@ class OtherBounds(Laplace):
     def release(self, counts: Counts, randomness: Randomness) -> tuple[int, ...]:
         both = zip(counts.values.tolist(), super().release(counts, randomness), strict=True)
         return tuple(n if v == 0 or counts.l1 == 2 else v for v, n in both)
+
+
+class RangeForNorm(GaussianNoisyMax):
+    """Takes the range of a move of scores for its norm: many candidates that move at once move further."""
+
+    def sigma2(self, scores):
+        bound = scores.sensitivity
+        least = min(scores.squared_l2, bound**2)
+        return super().sigma2(Scores(scores.values, sensitivity=bound, adjacency=scores.adjacency, squared_l2=least))
+
+
+class LaplaceOnNorm(GaussianVector):
+    """Laplace noise on a vector, of the scale that one number's move asks: many that move at once lose more."""
+
+    @property
+    def event(self):
+        return PureDP(self.rho)
+
+    def scale(self, vector: VectorSum) -> Fraction:
+        return isqrt(vector.squared_l2) / exact(self.rho)
+
+    def release(self, vector: VectorSum, randomness: Randomness):
+        return with_noise(vector, (sample_discrete_laplace(self.scale(vector), randomness) for _ in vector.values))
+
+    def noise_law(self, vector: VectorSum, reach: int):
+        rate = float(1 / self.scale(vector))
+        return np.tanh(rate / 2) * np.exp(-rate * np.abs(np.arange(-reach, reach + 1)))
+
+
+class NoCapInScale(StabilityHistogram):
+    """Noise for one item of a unit, whatever the cap."""
+
+    def scale(self, items: ItemCounts) -> Fraction:
+        return items.change.widths / exact(self.epsilon)
+
+
+class NoCapInThreshold(StabilityHistogram):
+    """Every new item of a unit may show with the whole failure probability."""
+
+    def threshold(self, items: ItemCounts) -> int:
+        rows = items.change.rows
+        return rows + least_lead(self.scale(items), exact(self.failure_delta) / rows)
+
+
+class OneNewUnit(StabilityHistogram):
+    """Every changed unit may show new items with the whole failure probability."""
+
+    def threshold(self, items: ItemCounts) -> int:
+        return items.change.rows + least_lead(self.scale(items), exact(self.failure_delta) / items.items_per_unit)
+
+
+class OneNewUnitMoreOften(OneNewUnit):
+    """The same, for a failure probability that no other event has."""
+
+
+class DrawsWithoutCap(StabilityHistogram):
+    """Draws with noise for one item of a unit. The law does not say so."""
+
+    def release(self, items: ItemCounts, randomness: Randomness):
+        scale, threshold = super().scale(items) / items.items_per_unit, self.threshold(items)
+        noisy = {item: count + sample_discrete_laplace(scale, randomness) for item, count in items.counts.items()}
+        return tuple((item, count) for item, count in noisy.items() if count > threshold)
+
+
+class OwnNoise(Laplace):
+    """Draws from a generator of its own: whoever knows its seed can take the noise off."""
+
+    own: ClassVar[Randomness] = SeededRandomness(0)
+
+    def release(self, counts: Counts, randomness: Randomness) -> tuple[int, ...]:
+        return super().release(counts, self.own)
+
+
+class OwnNoiseOfEachSource(Laplace):
+    """The same, with a generator for every source."""
+
+    own: ClassVar[dict[int, tuple[Randomness, Randomness]]] = {}
+
+    def release(self, counts: Counts, randomness: Randomness) -> tuple[int, ...]:
+        own = self.own.setdefault(id(randomness), (SeededRandomness(0), randomness))
+        return super().release(counts, own[0])
+
+
+class NoiseOfTheNumbers(Laplace):
+    """Draws several counts from a generator whose seed is these counts: the same counts have the same noise."""
+
+    def release(self, counts: Counts, randomness: Randomness) -> tuple[int, ...]:
+        own = SeededRandomness(crc32(counts.values.tobytes()))
+        return super().release(counts, own if len(counts.values) > 1 else randomness)
+
+
+class OwnItems(StabilityHistogram):
+    """Draws from a generator of its own."""
+
+    own: ClassVar[Randomness] = SeededRandomness(0)
+
+    def release(self, items: ItemCounts, randomness: Randomness):
+        return super().release(items, self.own)
+
+
+class OwnTests(AboveThreshold):
+    """Starts runs that draw from a generator of its own."""
+
+    own: ClassVar[Randomness] = SeededRandomness(0)
+
+    def start(self, threshold: int, *, sensitivity: int, adjacency: Adjacency, randomness: Randomness) -> ThresholdRun:
+        return super().start(threshold, sensitivity=sensitivity, adjacency=adjacency, randomness=self.own)
+
+
+class EndlessRun(ThresholdRun):
+    """Can be asked again after a yes, under the same noise on the threshold."""
+
+    def above(self, query: Counts) -> bool:
+        answer, self.over = super().above(query), False
+        return answer
+
+
+class Endless(AboveThreshold):
+    """A run of threshold tests that goes on after its first yes, for one charge."""
+
+    def start(self, threshold: int, *, sensitivity: int, adjacency: Adjacency, randomness: Randomness) -> ThresholdRun:
+        return EndlessRun(threshold, self.scale(sensitivity), sensitivity, adjacency, randomness)
 
 
 @dataclass(frozen=True)

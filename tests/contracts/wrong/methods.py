@@ -509,6 +509,60 @@ class VotesForADrop(NoisyVotes):
     bound = 1
 
 
+class RangeForNorm(Selecting):
+    """States the range of a clipped row for its norm: it is, for up to four labels."""
+
+    name = "wrong"
+
+    def mechanism(self, price):
+        return GaussianNoisyMax.for_budget(price.epsilon, price.delta)
+
+    def scores(self, experts):
+        right = experts.clipped_sum(2.0, "max")
+        bound = right.sensitivity
+        return Scores(right.values, sensitivity=bound, adjacency=right.adjacency, squared_l2=bound**2)
+
+
+class RangeForNormByLaw(Method):
+    """The same with a law of its own, and no scores to be compared."""
+
+    name = "wrong"
+
+    def event(self, price, adjacency):
+        return RangeForNorm().event(price, adjacency)
+
+    def law(self, experts, price):
+        return RangeForNorm().law(experts, price)
+
+    def choose(self, experts, price, randomness):
+        return RangeForNorm().choose(experts, price, randomness)
+
+
+class RangeForNormWithoutLaw(RangeForNormByLaw):
+    """The same without a law."""
+
+    law = None
+
+
+class EachLabelByItself(NoisyVotes):
+    """Right: noise on each label's votes by themselves, told what a change moves in all."""
+
+    def choose(self, experts, price, randomness):
+        votes = experts.votes()
+        counts = [Counts([count], l1=self.most(experts), adjacency=votes.adjacency) for count in votes.values.tolist()]
+        return int(np.argmax([Laplace(price.epsilon).release(count, randomness)[0] for count in counts]))
+
+    def most(self, experts):
+        return min(2 * experts.change.rows, experts.change.widths)
+
+
+class EachLabelForItself(EachLabelByItself):
+    """The same, told what a change moves of one label: two labels that move cost twice what is charged."""
+
+    def most(self, experts):
+        return experts.change.rows
+
+
 class FirstVotesTwice(NoisyVotes):
     """The first expert that says something counts twice."""
 

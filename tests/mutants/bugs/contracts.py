@@ -365,8 +365,8 @@ MUTANTS = [
         "runs-are-free",
         "the contract counts no threshold test among the losses of a pair of worlds",
         "testing/draw_losses.py",
-        "if one.test is None or one.test.run not in paid else NoOpDpEvent()",
-        "if one.test is None else NoOpDpEvent()",
+        "            loss = NoOpDpEvent() if run in moved else loss\n",
+        "            loss = NoOpDpEvent()\n",
         (TAPE, *WRONG),
     ),
     Mutant(

@@ -1,0 +1,173 @@
+"""Planted in the shipped contracts of mechanisms, and in what they notice of the mechanisms of other entries."""
+
+from __future__ import annotations
+
+from mutants.mutant import Mutant
+
+WRONG = "tests/contracts/test_wrong_entries.py"
+WIDE = "tests/contracts/test_wide_steps.py"
+TAPE = "tests/contracts/test_draw_tape.py"
+MOVES = "tests/contracts/test_label_moves.py"
+
+MUTANTS = [
+    Mutant(
+        "endless-runs-pass",
+        "the contract of a threshold test asks no run again after its yes",
+        "testing/mechanisms.py",
+        "            if asked(1) != asked(-1):\n",
+        "            if asked(1) != asked(1):\n",
+        (f"{WRONG}::test_a_wrong_mechanism_is_noticed[Endless--]",),
+    ),
+    Mutant(
+        "one-yes-is-paid",
+        "the contract counts a run of threshold tests once, however often it says yes",
+        "testing/draw_losses.py",
+        " for _ in range(yeses[run] - 1)]",
+        " for _ in range(0)]",
+        (TAPE, f"{WRONG}::test_a_wrong_answerer_is_noticed[EveryCommon--]"),
+    ),
+    Mutant(
+        "runs-that-go-on-are-one-run",
+        "the contract of a decoder counts a run once that is asked again after its yes",
+        "testing/draw_tape.py",
+        "            self.others.append(kept.mechanism)\n",
+        "            pass\n",
+        (TAPE,),
+    ),
+    Mutant(
+        "answers-of-other-runs-unnoted",
+        "the contract overlooks answers of a run that has a method of its own for them",
+        "testing/draw_tape.py",
+        '        if getattr(type(run), "above", None) is not ThresholdRun.above:\n',
+        "        if False:\n",
+        (TAPE,),
+    ),
+    Mutant(
+        "one-count-of-many-is-paid",
+        "the contract prices noisy counts by the one that moves furthest, whatever others move",
+        "testing/draw_losses.py",
+        "return math.fsum(times * float(",
+        "return max(float(",
+        (TAPE,),
+    ),
+    Mutant(
+        "one-item-a-unit",
+        "the contract of a stability histogram looks at units of one item alone",
+        "testing/mechanisms.py",
+        "CAPS: Final = (1, 4)",
+        "CAPS: Final = (1,)",
+        (f"{WRONG}::test_a_wrong_mechanism_is_noticed[NoCapInScale--]",),
+    ),
+    Mutant(
+        "histograms-of-one-changed-unit",
+        "the contract of a stability histogram lets one unit change alone",
+        "testing/mechanisms.py",
+        "        rows = change.change.rows\n",
+        "        rows = 1\n",
+        (f"{WRONG}::test_a_wrong_mechanism_is_noticed[OneNewUnit--]",),
+    ),
+    Mutant(
+        "items-drawn-one-a-unit",
+        "the contract draws stability histograms of units of one item alone",
+        "testing/mechanisms.py",
+        "in itertools.product((1, 3), ITEM_CHANGES):",
+        "in itertools.product((1,), ITEM_CHANGES):",
+        (f"{WRONG}::test_a_wrong_mechanism_is_noticed[DrawsWithoutCap--]",),
+    ),
+    Mutant(
+        "failures-at-six-deltas",
+        "the contract compares a profile at six deltas, and not at the event's own",
+        "testing/claims.py",
+        "_points(accountant, cost_of(event).delta)",
+        "_points(accountant)",
+        (f"{WRONG}::test_a_wrong_mechanism_is_noticed[OneNewUnitMoreOften--]",),
+    ),
+    Mutant(
+        "own-generators-pass",
+        "the contract draws a mechanism from no equal sources",
+        "testing/mechanisms.py",
+        "        if draw(seeded(number)) != first:\n",
+        "        if False:\n",
+        (f"{WRONG}::test_a_wrong_mechanism_is_noticed[OwnNoise--]",),
+    ),
+    Mutant(
+        "other-sources-unasked",
+        "the contract does not count how often two sources of noise give the same",
+        "testing/mechanisms.py",
+        "        pool.note(TWO_SOURCES, {}, chance, int(draw(seeded(number + 1)) == first), 1, world)\n",
+        "        pass\n",
+        (f"{WRONG}::test_a_wrong_mechanism_is_noticed[OwnNoiseOfEachSource--]",),
+    ),
+    Mutant(
+        "noise-of-the-numbers-passes",
+        "the contract releases the same numbers once alone",
+        "testing/mechanisms.py",
+        'int(again(source) == noise[0]), 1, f"{at}, {values!r}")',
+        '0, 0, f"{at}, {values!r}")',
+        (f"{WRONG}::test_a_wrong_mechanism_is_noticed[NoiseOfTheNumbers--]",),
+    ),
+    Mutant(
+        "sources-unasked-in-fits",
+        "the contract takes a release for noisy that asked the source of noise nothing",
+        "testing/draw_tape.py",
+        "            if not noise.asked:\n",
+        "            if False:\n",
+        (TAPE,),
+    ),
+    Mutant(
+        "four-labels-at-most",
+        "the contract looks at no method where many labels move at once",
+        "testing/label_worlds.py",
+        "LONG: Final = (12, 60)",
+        "LONG: Final = (4,)",
+        (MOVES,),
+    ),
+    Mutant(
+        "scores-of-few-labels",
+        "the contract compares scores and laws of five labels at most",
+        "testing/methods.py",
+        "            self._many_labels(claims)\n",
+        "",
+        (f"{WRONG}::test_a_wrong_method_is_noticed[RangeForNorm--]",),
+    ),
+    Mutant(
+        "laws-of-few-labels",
+        "the contract compares laws of five labels at most",
+        "testing/methods.py",
+        "if labels == worlds.LONG[-1] and change.change.rows == 1 and",
+        "if labels < 0 and",
+        (f"{WRONG}::test_a_wrong_method_is_noticed[RangeForNormByLaw--]",),
+    ),
+    Mutant(
+        "few-candidates-move",
+        "the contract compares selections among few candidates alone",
+        "testing/mechanisms.py",
+        "MANY: Final = 40",
+        "MANY: Final = 4",
+        (f"{WRONG}::test_a_wrong_mechanism_is_noticed[RangeForNorm--]",),
+    ),
+    Mutant(
+        "numbers-move-one-by-one",
+        "the contract compares noise on one number that moves, or on two",
+        "testing/mechanisms.py",
+        "            for _ in range(TOGETHER.bit_length() - 1):\n",
+        "            for _ in range(1):\n",
+        (f"{WRONG}::test_a_wrong_mechanism_is_noticed[LaplaceOnNorm--]",),
+    ),
+    Mutant(
+        "few-tokens-alone",
+        "the contract asks a decoder of no step of many tokens",
+        "testing/decoders.py",
+        "        if known or isinstance(plan.decoder, SelectingDecoder) or not self.exact:\n",
+        "        if False:\n",
+        (f"{WIDE}::test_every_decoder_is_asked_of_many_tokens",),
+    ),
+    Mutant(
+        "halves-of-tokens-apart",
+        "the contract puts no two worlds side by side in which many tokens move",
+        "testing/wide_steps.py",
+        "        swaps = itertools.combinations(NAMES, 2)\n",
+        "        swaps = itertools.combinations(NAMES[-2:], 2)\n",
+        (f"{WIDE}::test_a_norm_taken_from_the_range_is_found",),
+    ),
+]
