@@ -47,7 +47,6 @@ from sottovoce.testing.report import ContractError, Effort, Report, must_not_rai
 from sottovoce.testing.text_prices import SEEDS, price_of_drawn_texts
 from sottovoce.testing.text_worlds import LABELS, DataSet, Scene
 from sottovoce.testing.token_moves import Moves
-from sottovoce.testing.wide_steps import WideSteps
 
 PRICES: Final = (Price(2.0, 0.0), Price(2.0, 1e-3))
 """A pure one, and one in zCDP."""
@@ -193,9 +192,6 @@ class _Decoder:
             self._texts_by_draws(plan)
         elif short is not None:
             self._laws_beside(short, claim if short is plan else self._claim(short, price))
-        known = claim if self.exact and short is plan else None
-        if known or isinstance(plan.decoder, SelectingDecoder) or not self.exact:
-            WideSteps(short or plan, self.subject, self._setting(plan), self.report).check(known)
 
     def _plan(
         self,

@@ -5,7 +5,6 @@ from __future__ import annotations
 from mutants.mutant import Mutant
 
 WRONG = "tests/contracts/test_wrong_entries.py"
-WIDE = "tests/contracts/test_wide_steps.py"
 TAPE = "tests/contracts/test_draw_tape.py"
 MOVES = "tests/contracts/test_label_moves.py"
 
@@ -153,21 +152,5 @@ MUTANTS = [
         "            for _ in range(TOGETHER.bit_length() - 1):\n",
         "            for _ in range(1):\n",
         (f"{WRONG}::test_a_wrong_mechanism_is_noticed[LaplaceOnNorm--]",),
-    ),
-    Mutant(
-        "few-tokens-alone",
-        "the contract asks a decoder of no step of many tokens",
-        "testing/decoders.py",
-        "        if known or isinstance(plan.decoder, SelectingDecoder) or not self.exact:\n",
-        "        if False:\n",
-        (f"{WIDE}::test_every_decoder_is_asked_of_many_tokens",),
-    ),
-    Mutant(
-        "halves-of-tokens-apart",
-        "the contract puts no two worlds side by side in which many tokens move",
-        "testing/wide_steps.py",
-        "        swaps = itertools.combinations(NAMES, 2)\n",
-        "        swaps = itertools.combinations(NAMES[-2:], 2)\n",
-        (f"{WIDE}::test_a_norm_taken_from_the_range_is_found",),
     ),
 ]
