@@ -509,6 +509,7 @@ def test_the_fit_is_charged_and_rows_are_free():
     assert classifier.remaining_.answers == 1
 
 
+@pytest.mark.cases(1)
 @pytest.mark.parametrize("labels", [3, 2])
 def test_probabilities_are_public_and_agree_with_each_other(labels):
     names = list(WORDS)[:labels]

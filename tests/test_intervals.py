@@ -11,6 +11,7 @@ def mean(values):
     return lambda weights: float(weights @ values / weights.sum())
 
 
+@pytest.mark.slow
 def test_intervals_cover():
     # 150 intervals of 95 % over 60 normal values. Fewer than 130 cover with probability below 1e-3 if 94 % do; a
     # stretch of half the width covers about 66 %, and so less often than that with probability above 1 - 1e-6.

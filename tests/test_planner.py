@@ -24,7 +24,7 @@ from sottovoce.privacy.unit import Adjacency
 # Prices
 
 
-@pytest.mark.cases(12)
+@pytest.mark.cases(5)
 @pytest.mark.parametrize("budget", [Budget(8, 1e-6), Budget(1, 1e-9), Budget(5), Budget(0.3)])
 @pytest.mark.parametrize("questions", [1, 7, 250])
 @pytest.mark.parametrize("event", [BoundedRange, PureDP])

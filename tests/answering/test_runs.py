@@ -174,6 +174,7 @@ def test_a_run_that_is_killed_goes_on_and_no_charge_is_drawn_twice(point, place)
     assert not folder.exists()
 
 
+@pytest.mark.cases(1)
 @pytest.mark.parametrize("point", ["saved, not noted", "finished, not kept"])
 def test_what_was_whole_on_the_disk_is_what_leaves(point, place, monkeypatch):
     assert killed(point) == -signal.SIGKILL

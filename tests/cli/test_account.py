@@ -32,6 +32,7 @@ COMPOSITION = [
 ]
 
 
+@pytest.mark.cases(2)
 @pytest.mark.parametrize(("eta", "steps", "basic", "advanced", "short", "zcdp", "renyi", "optimal"), COMPOSITION)
 def test_the_composition_table(capsys, eta, steps, basic, advanced, short, zcdp, renyi, optimal):
     told = figures(capsys, "exponential", "--eta", eta, "--steps", steps, "--delta", "1e-5")

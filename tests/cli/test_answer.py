@@ -263,6 +263,7 @@ def test_a_resumed_choice_is_not_paid_before_its_answers_place_is_looked_at(desk
     assert len(desk.entries()) == 1
 
 
+@pytest.mark.cases(1)
 @pytest.mark.parametrize("moved", [True, False])
 def test_a_choice_that_is_paid_and_kept_ends_for_nothing_where_answers_came_up_in_its_place(desk, monkeypatch, moved):
     given = {"method": "choice", "shots": None, "option": None, "out": "answers.jsonl"}
@@ -374,6 +375,7 @@ def test_a_choice_is_not_paid_for_where_the_writer_has_no_answer_to_a_question(d
     assert "Nothing was charged" in message
 
 
+@pytest.mark.cases(1)
 @pytest.mark.parametrize("room", [0, 1])
 def test_a_choice_is_paid_for_only_where_the_longest_examples_that_it_can_leave_fit_the_prompt(desk, monkeypatch, room):
     shown = [

@@ -240,6 +240,7 @@ def test_a_users_own_canary_and_question_stand_alone(desk):
     assert [(cell["canary"], cell["question"]) for cell in told["cells"]] == [("own-1", "own-1")]
 
 
+@pytest.mark.slow
 def test_injection_compares_defences(desk):
     code, out, err = desk("injection", *FAKE, "--canary", "hex", "--runs", "40", "--json")
     assert code in (0, 1), err
@@ -337,6 +338,7 @@ def address():
     server.server_close()
 
 
+@pytest.mark.cases(1)
 @pytest.mark.parametrize(("repeats", "code"), [(True, 1), (False, 0)])
 def test_a_system_behind_an_address_is_audited(desk, address, monkeypatch, repeats, code):
     monkeypatch.setattr(Chat, "repeats", repeats)

@@ -52,6 +52,7 @@ RESULTS = {
 }  # fmt: skip
 
 
+@pytest.mark.cases(5)
 @pytest.mark.parametrize("name", RESULTS)
 def test_what_a_command_was_asked_for_is_on_stdout_and_nothing_of_it_on_stderr(desk, name):
     words, result = RESULTS[name]

@@ -65,6 +65,7 @@ COMMON = ("--private", "private.jsonl", "--model", "fake", "--epsilon", "0.5", "
 LABELS = ("--labels", "billing,fraud")
 
 
+@pytest.mark.cases(20)
 @pytest.mark.parametrize(
     "words",
     [

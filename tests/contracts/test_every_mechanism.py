@@ -77,6 +77,7 @@ def keeps_its_guarantee(mechanism, worlds: int) -> None:
     assert max(found) > -0.02  # the guarantee is nearly used up somewhere: the worlds are no easy ones
 
 
+@pytest.mark.cases(1)
 @pytest.mark.parametrize("name", EXACT)
 def test_its_stated_law_keeps_its_guarantee_in_random_worlds(name):
     keeps_its_guarantee(EXACT[name], WORLDS)

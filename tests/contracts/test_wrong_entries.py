@@ -406,7 +406,7 @@ def test_a_decoder_may_have_a_sampler_and_scores_of_its_own(right):
     assert check_decoder(right).passed
 
 
-@pytest.mark.cases(4)
+@pytest.mark.cases(3)
 @pytest.mark.parametrize(("wrong", "contract", "reason"), DECODERS, ids=name)
 def test_a_wrong_decoder_is_noticed(wrong, contract, reason):
     notice(check_decoder, wrong, contract, reason)

@@ -21,7 +21,7 @@ def mass(x: int, scale: float) -> float:
     return (1 - q) / (1 + q) * q ** abs(x)
 
 
-@pytest.mark.cases(1)
+@pytest.mark.slow
 @pytest.mark.parametrize("scale", [Fraction(1, 2), Fraction(1), Fraction(2)])
 def test_every_branch_of_the_sampler_adds_up_to_the_closed_form(scale):
     # Walked exactly; branches below 2**-16 are cut off and counted. The rest has to fill the law to within them.

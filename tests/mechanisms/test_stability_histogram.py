@@ -181,6 +181,7 @@ def test_items_law_is_a_distribution_and_an_item_that_nobody_holds_is_never_show
     assert mechanism.item_law(held, "c", 2).tolist() == [1, 0, 0, 0]
 
 
+@pytest.mark.slow
 def test_releases_follow_the_law_and_too_little_noise_is_rejected():
     # 20,000 releases; false alarm 1e-6; a quarter less noise is missed with less than 1e-6.
     held, source = items([{"a"}] * 9, cap=1), SeededRandomness(51)

@@ -203,6 +203,7 @@ def test_with_small_weights_every_branch_of_the_sampler_adds_up_to_the_law(k, su
     assert len(found) == (9 if k == 1 else 4)
 
 
+@pytest.mark.slow
 def test_draws_follow_the_law_and_not_that_of_half_the_noise():
     # Pearson's statistic has 8 degrees of freedom: above 60 once in 1e9 of such tests.
     sums, n, random = CORNERS.add_up(block(O27)), 2000, SeededRandomness(5)

@@ -236,6 +236,7 @@ def test_another_number_of_prompts_than_was_priced_is_no_answer():
 # In a session
 
 
+@pytest.mark.slow
 def test_an_answer_charges_its_price_and_spends_its_delta_from_the_share_for_failures():
     icl = session()
     release = icl.ask("?", epsilon=1, delta=1e-9)

@@ -172,7 +172,7 @@ def test_a_schema_that_does_not_say_what_it_describes_is_of_objects():
 # What cannot be written
 
 
-@pytest.mark.cases(1)
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "schema",
     [

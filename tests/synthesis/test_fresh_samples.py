@@ -131,6 +131,7 @@ def test_a_price_is_restated_where_it_differs_by_rounding_alone():
         assert restated(plan, other) is plan
 
 
+@pytest.mark.slow
 def test_the_price_with_draws_that_were_lost_is_finite_at_every_delta():
     # 5 * 1e-6 is 4.9999999999999996e-06: less than what five points fail with together.
     order, method = (

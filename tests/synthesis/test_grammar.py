@@ -157,6 +157,7 @@ def test_every_method_draws_among_what_is_allowed_by_its_own_law(method):
 # What is refused, and when
 
 
+@pytest.mark.slow
 def test_what_the_model_cannot_write_is_refused_before_anything_is_read_or_charged(tmp_path):
     lower = scribe(pieces=[piece for piece in PIECES if not piece.isupper()])
     named = {**NOTE, "properties": {"Kind": {"type": "string"}}, "required": ["Kind"]}
@@ -197,6 +198,7 @@ def test_a_grammar_without_a_schema_is_refused():
 # Dead ends after the charge
 
 
+@pytest.mark.slow
 def test_a_text_that_comes_to_a_dead_end_is_unreadable_and_the_run_goes_on(monkeypatch):
     monkeypatch.setattr(Grammar, "_try_out", lambda grammar: None)
     without = scribe(pieces=[piece for piece in PIECES if piece != "}"])

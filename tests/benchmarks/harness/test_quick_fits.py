@@ -98,6 +98,7 @@ def fits(count: int) -> np.ndarray:
     return np.array([(support.weights[0, 0], support.offset[1]) for support in supports])
 
 
+@pytest.mark.slow
 def test_a_fit_has_the_same_law_either_way():
     exact = fits(400)
     with shortcuts():

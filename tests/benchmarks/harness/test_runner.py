@@ -158,6 +158,7 @@ def test_a_run_may_be_killed_again_and_again(tmp_path, model, uninterrupted):
     assert len(measured) == len(set(measured)) == 6
 
 
+@pytest.mark.cases(3)
 @pytest.mark.parametrize("kept", [0, 1, 20, 200, -2, -1])
 def test_a_torn_last_line_costs_that_piece_alone(tmp_path, model, uninterrupted, kept):
     with pytest.raises(Broken):
@@ -212,6 +213,7 @@ def test_what_is_of_no_run_is_left_as_it_is(tmp_path, model, text, restart):
     assert partial(tmp_path).read_text() == text
 
 
+@pytest.mark.cases(3)
 @pytest.mark.parametrize("damage", ["x", "[]", "", '{"piece": {}}', '{"piece": {"task": "t"', HUGE])
 def test_a_damaged_piece_is_refused_and_no_other_is_thrown_away(tmp_path, model, uninterrupted, damage):
     with pytest.raises(Broken):

@@ -81,6 +81,7 @@ def test_the_same_run_twice_has_the_same_numbers(quick, tmp_path, monkeypatch):
     assert [(cell.key, cell.values) for cell in first.cells] == [(cell.key, cell.values) for cell in second.cells]
 
 
+@pytest.mark.slow
 def test_the_scorer_sees_k_demonstrations_under_their_labels(unjudged, tmp_path, monkeypatch):
     seen = []
 
@@ -94,6 +95,7 @@ def test_the_scorer_sees_k_demonstrations_under_their_labels(unjudged, tmp_path,
     assert written
 
 
+@pytest.mark.slow
 def test_controls_are_above_or_below_as_they_should_be(unjudged, tmp_path, monkeypatch):
     # A model that answers with its demonstration's label: real ones beat none where labels are uneven, by far from 0.
     result = measured(tmp_path, monkeypatch, FakeScorer(), SMALL)

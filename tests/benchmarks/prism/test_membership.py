@@ -245,6 +245,7 @@ def test_only_what_lies_beyond_its_interval_exceeds():
     assert not attack(0.99, 5.0, None).exceeds
 
 
+@pytest.mark.slow
 def test_caps_are_those_of_the_price_or_tighter(copies):
     for name in METHODS:
         for adjacency in Adjacency.ADD_REMOVE, Adjacency.REPLACE_ONE:
@@ -276,6 +277,7 @@ def test_one_size_of_batch_that_the_rows_allow(copies, tmp_path, monkeypatch):
             measured(tmp_path, monkeypatch, settings=Settings(**{**vars(SETTINGS), "records": records}))
 
 
+@pytest.mark.slow
 def test_a_piece_has_a_number_for_every_candidate_arm_and_world(copies, tmp_path):
     store = ScoreCache(tmp_path / "scores.db")
     bench = Bench(SETTINGS, StoredScorer(FakeScorer(recognizer), store), tmp_path / "data")

@@ -90,6 +90,7 @@ def test_every_table_has_the_references_and_one_private_choice(data):
     assert section.reading[0].startswith("medquad: 40 comparisons; ")
 
 
+@pytest.mark.slow
 def test_a_method_that_is_refused_at_a_price_has_no_row(data):
     result = run("answers-methods", data, seeds=1, queries=1, tasks=("medquad",), epsilons=(0.1,), experts=(8,))
     refused = [cell for cell in result.cells if cell.key.method.startswith("sga") and cell.key.epsilon is not None]

@@ -121,6 +121,7 @@ def test_a_bar_that_was_not_measured_is_marked_and_one_of_zero_is_not():
     assert texts(svg(figure(measured, missing, kind="bars"))).count("n/a") == 1
 
 
+@pytest.mark.slow
 def test_a_roc_on_logarithmic_axes_shows_its_start_at_zero():
     roc = Series("attack", [0, 0, 0.002, 1], [0, 0.1, 0.2, 1])
     options = {"kind": "steps", "log_x": True, "log_y": True, "diagonal": True}
@@ -156,7 +157,7 @@ def test_logarithmic_ticks_are_plain_numbers(least, most, ticks):
     assert len(plot_scales.log_ticks(1e-20, 1e20)) <= 14
 
 
-@pytest.mark.cases(2)
+@pytest.mark.cases(1)
 @pytest.mark.parametrize(("count", "kind"), [(3, "lines"), (7, "lines"), (12, "lines"), (30, "points"), (9, "bars")])
 def test_the_legend_lists_every_series_and_covers_neither_axes_nor_edge(count, kind):
     groups = tuple(f"data set {place}" for place in range(14)) if kind == "bars" else EPSILONS

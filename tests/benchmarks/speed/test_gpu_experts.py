@@ -57,6 +57,7 @@ def test_the_shape_is_that_of_qwen3_4b():
     assert {weight.device.type for weight in model.parameters()} == {"meta"}
 
 
+@pytest.mark.slow
 def test_operations_equal_those_that_torch_counts(scorer):
     prefix = [Example({"text": "The parcel came late and the box was wet."}, 2)]
     eager = TransformersScorer("eager", loaded=random_model(SMALL, device="cpu"), rows=2)

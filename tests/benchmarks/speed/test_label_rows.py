@@ -16,6 +16,7 @@ from sottovoce.errors import InputError  # noqa: E402
 from sottovoce.models.huggingface.label_scorer import LENGTH_STEP, PASS_TOKENS  # noqa: E402
 
 
+@pytest.mark.slow
 def test_every_shape_is_timed_at_every_length_and_the_one_in_use_is_among_them(tmp_path, monkeypatch):
     monkeypatch.setattr(label_rows, "WORDS", WORDS[:2])
     threads = torch.get_num_threads()

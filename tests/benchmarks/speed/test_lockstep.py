@@ -120,6 +120,7 @@ def test_the_plain_loop_and_recomputing_give_the_logits_that_ours_gives(stepper,
     prompts.close()
 
 
+@pytest.mark.slow
 def test_ours_reads_writes_and_frees(stepper):
     ours = Ours(stepper, made_prompts(stepper, CASE), CASE)
     ours.read()

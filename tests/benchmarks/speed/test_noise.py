@@ -13,6 +13,7 @@ from sottovoce.errors import InputError, ParameterError
 pytest.importorskip("opendp", reason="opendp is a development requirement")
 
 
+@pytest.mark.slow
 def test_it_prints_a_table_and_writes_every_row(tmp_path, capsys):
     before = os.sched_getaffinity(0) if hasattr(os, "sched_getaffinity") else None
     out = tmp_path / "noise.json"

@@ -39,6 +39,7 @@ def result(tmp_path_factory):
     return Result.read(file)
 
 
+@pytest.mark.slow
 def test_every_method_stands_there_as_it_is_and_calibrated(result):
     at = {"task": "agnews", "names": "own", "records": 3}
     for option in (study.AS_IS, study.CALIBRATED):

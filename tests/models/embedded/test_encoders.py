@@ -204,6 +204,7 @@ def call(capsys, *arguments):
     return code, out, err
 
 
+@pytest.mark.slow
 def test_a_fit_without_a_head_says_so_and_leaves_the_models_answer_out(place, capsys, folder):
     code, out, err = call(
         capsys, "fit", "--private", "private.jsonl", "--labels", ",".join(WORDS), "--model", f"encoder:{folder}",

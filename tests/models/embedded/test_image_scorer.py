@@ -513,6 +513,7 @@ def test_a_missing_package_is_told_when_the_model_is_made(monkeypatch):
 # A whole session
 
 
+@pytest.mark.cases(1)
 @pytest.mark.parametrize("method", ["poe", "rnm"])
 def test_a_session_answers_with_names_learned_from_private_pictures(method, tmp_path, monkeypatch):
     # Seeds are the operating system's. 20 records at epsilon 100: a wrong answer needs the mechanism to pass over a

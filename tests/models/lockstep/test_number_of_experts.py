@@ -214,6 +214,7 @@ def test_what_fails_at_the_shape_of_a_run_alone_is_found_in_its_rehearsal(monkey
     assert stepper.isolation is found
 
 
+@pytest.mark.cases(1)
 def test_the_shapes_that_were_tried_are_told(stepper):
     rows(stepper, groups_of([3, 2]))
     told = [str(shape) for shape in stepper.shapes]
@@ -241,6 +242,7 @@ def laws(stepper, groups):
     return found
 
 
+@pytest.mark.cases(1)
 def test_an_expert_more_moves_no_law_of_another_label(stepper):
     one, other = laws(stepper, groups_of([17, 0])), laws(stepper, groups_of([16, 0]))
     assert one[1::2] == other[1::2]

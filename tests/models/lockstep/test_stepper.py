@@ -178,6 +178,7 @@ def test_a_text_is_continued_by_a_chat_model_too_unless_a_template_is_asked_for(
         fresh(chat=True)
 
 
+@pytest.mark.slow
 def test_steps_may_be_gathered_before_their_blocks_are_read(llama):
     decoding = llama.read([group()], max_private_tokens=40, tokens=3).write([0, 0], 3)
     list(decoding.step({0: None, 1: None}))
@@ -421,6 +422,7 @@ def failing_on(stepper, monkeypatch, text, error, *, for_good=False):
     monkeypatch.setattr(stepper.engine.model.body, "forward", forward)
 
 
+@pytest.mark.slow
 def test_a_prompt_on_which_the_model_fails_is_a_null_row_and_others_are_not_touched(monkeypatch):
     stepper = fresh()
     base = written(stepper, [group()])
@@ -449,6 +451,7 @@ def test_a_failure_that_prompts_share_fails_everybody_and_makes_nobody_null(monk
     assert stepper.workspace.memory.used == 0
 
 
+@pytest.mark.slow
 def test_a_model_that_recovers_before_the_last_prompt_fails_everybody_too(monkeypatch):
     stepper = fresh()
     stepper.read([group()], max_private_tokens=40, tokens=3).close()

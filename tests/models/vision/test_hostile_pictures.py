@@ -129,7 +129,7 @@ def alone(scorer):
     return scorer.prepare(TASK, [[NEIGHBOUR]]).score([QUESTION])
 
 
-@pytest.mark.cases(2)
+@pytest.mark.cases(1)
 @pytest.mark.parametrize("picture", HOSTILE.values(), ids=HOSTILE.keys())
 def test_a_hostile_picture_changes_no_bit_of_another_expert_and_is_told_by_nobody(
     scorer, alone, picture, caplog, recwarn, capfd

@@ -350,6 +350,7 @@ def test_a_nested_history_costs_what_its_events_cost_in_any_order():
     )
 
 
+@pytest.mark.slow
 def test_p3_reports_grow_with_steps_and_eta_and_replacement_costs_no_less_than_presence():
     def total(eta, steps):
         return acc.RdpAccountant(RO).compose(BoundedRange(eta), steps).report(1e-6).epsilon

@@ -96,6 +96,7 @@ def test_a_mixed_plan_agrees_with_dp_accountings_loss_distributions():
     assert delta_of_plan(plan, 2.0, AR) == pytest.approx(reference.get_delta_for_epsilon(2.0), rel=5e-3)
 
 
+@pytest.mark.slow
 def test_samples_without_replacement_stay_below_dp_accountings_renyi_bound():
     event = SampledWithoutReplacementDpEvent(2600, 400, GaussianDpEvent(1.0))
     for count in (1, 10):
