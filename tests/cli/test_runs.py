@@ -627,6 +627,23 @@ def test_a_batch_that_has_no_room_is_not_paid_for(desk, monkeypatch):
     assert desk.charges() == BATCH + 4
 
 
+def test_behind_a_charge_whose_rows_are_lost_it_is_not_said_that_nothing_was_charged(desk, monkeypatch):
+    if (pid := os.fork()) == 0:
+        monkeypatch.setattr(partial_file.PartialFile, "append", lambda *given: os._exit(9))
+        desk.run()
+        os._exit(0)
+    assert os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]) == 9
+    assert (desk.charges(), desk.partial.read_bytes()) == (BATCH, b"")
+
+    def full(file, size):
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    monkeypatch.setattr(partial_file.PartialFile, "take_up", full)
+    code, _, err = desk.run("--resume")
+    assert (code, "Nothing more was charged; make room" in err) == (2, True), err
+    assert desk.charges() == BATCH
+
+
 def test_the_room_of_a_batch_holds_it_whatever_is_drawn(desk, monkeypatch):
     sizes = []
     for name in ("take_up", "append"):

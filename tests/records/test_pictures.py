@@ -13,6 +13,7 @@ import pytest
 
 from sottovoce.errors import RecordError
 from sottovoce.records.fingerprints import marks_of, same_text
+from sottovoce.records.pictures import silence, upright
 from sottovoce.records.readers import read_private, read_public
 from sottovoce.records.sealed import Row, unseal
 from sottovoce.tasks import load_task
@@ -139,11 +140,15 @@ def test_a_picture_that_is_saved_again_without_loss_is_the_same_record_and_anoth
 
 
 def test_a_jpeg_without_its_notes_is_the_same_record_and_what_nothing_decodes_is_known_by_its_file():
-    drawn = np.random.default_rng(7).integers(0, 255, (16, 16, 3), np.uint8)
-    exif = Image.Exif()
-    exif[0x010F] = "secret camera"
-    whole, bare = saved(drawn, "JPEG", exif=exif), saved(drawn, "JPEG")
-    assert (whole != bare, known([{"image": bare}], [{"image": whole}])) == (True, [True])
+    drawn = np.random.default_rng(7).integers(0, 255, (16, 24, 3), np.uint8)
+    for orientation in range(1, 9):
+        exif = Image.Exif()
+        exif[0x010F], exif[0x0112] = "secret camera", orientation
+        whole, bare = saved(drawn, "JPEG", exif=exif), saved(drawn, "JPEG")
+        assert (whole != bare, known([{"image": bare}], [{"image": whole}])) == (True, [True]), orientation
+        with silence():
+            turned = np.asarray(upright(base64.b64decode(whole)))
+        assert known([{"image": saved(turned)}], [{"image": whole}]) == [True], orientation
     assert known([{"image": saved(255 - drawn, "JPEG")}], [{"image": whole}]) == [False]
     torn = whole[: len(whole) // 8 * 4]
     assert known([{"image": torn}], [{"image": torn}]) == [True]

@@ -191,6 +191,7 @@ class AnswerSink:
         self.finished = False
         self._hold, self._ids, self._fits = hold, ids, fits
         self._waiting = 0
+        self._found = False
         self._file: PartialFile | None = None
         if out is None:
             return
@@ -221,7 +222,7 @@ class AnswerSink:
             try:
                 self._file.take_up(size)
             except OSError as error:
-                more = "more " if self.rows else ""
+                more = "more " if self._found or self.rows else ""  # a run can be killed behind its first charge
                 raise InputError(
                     f"{self._partial.parent} has no room for {size} bytes of answers ({error.strerror}). Nothing {more}"
                     f"was charged; make room{' and pass --resume' if self.rows else ''}."
@@ -290,7 +291,7 @@ class AnswerSink:
         if not resume:
             refuse_taken(self._path)
         if os.path.lexists(self._partial):
-            self._file = PartialFile(self._partial, fresh=False)
+            self._file, self._found = PartialFile(self._partial, fresh=False), True
             if os.path.lexists(self._path):
                 self._drop_second_name(self._file)
                 self._find_finished(now)

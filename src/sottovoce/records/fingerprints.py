@@ -14,9 +14,8 @@ import unicodedata
 from array import array
 from collections.abc import Callable, Iterable, Mapping
 from decimal import Context, Decimal
-from functools import cache, lru_cache
+from functools import lru_cache
 from importlib import resources
-from importlib.util import find_spec
 from itertools import islice
 from typing import Final
 
@@ -176,12 +175,6 @@ def marks_of(rows: Iterable[Values], key: bytes) -> MarkArray:
 def same_text(marks: NDArray[np.uint64]) -> NDArray[np.uint64]:
     """Marks without their kinds, shape as given: equal where the texts are."""
     return np.asarray(marks >> KIND_BITS)
-
-
-@cache
-def can_read_pictures() -> bool:
-    """Whether marks know what pictures show: not without the extra ``images``."""
-    return find_spec("PIL") is not None
 
 
 def _is_picture(text: str) -> bool:

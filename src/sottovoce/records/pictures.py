@@ -1,4 +1,4 @@
-"""What a picture in base64 shows, upright and in RGB. Whatever goes wrong says nothing of the picture.
+"""What a picture in base64 shows, in RGB. Whatever goes wrong says nothing of the picture.
 
 Nothing is written to logs or warnings meanwhile: Pillow logs notes from inside a file (who took it, and where) at level
 DEBUG, and warns of sizes and damage.
@@ -37,7 +37,9 @@ class UnreadableError(Exception):
 
 
 def digest_of_shown(value: object) -> bytes | None:
-    """SHA-256 of what a picture shows, upright and on white: the same however it was saved without loss.
+    """SHA-256 of what a picture shows, on white: the same however it was saved without loss.
+
+    It is the same however it was turned by quarters or mirrored as well: a note of the camera that does so may be gone.
 
     Args:
         value: A PNG or JPEG file in base64.
@@ -47,8 +49,9 @@ def digest_of_shown(value: object) -> bytes | None:
     """
     try:
         with silence():
-            picture = upright(bytes_of(value))
-            return hashlib.sha256(b"%d %d " % picture.size + picture.tobytes()).digest()
+            pixels = np.asarray(_opened(bytes_of(value), by_note=False))
+            turned = (np.rot90(side, quarters) for side in (pixels, pixels[:, ::-1]) for quarters in range(4))
+            return min(hashlib.sha256(b"%d %d " % way.shape[:2] + way.tobytes()).digest() for way in turned)
     except Exception:  # what it is must not be told by an error
         return None
 
@@ -109,11 +112,16 @@ def bytes_of(value: object) -> bytes:
 
 def upright(content: bytes) -> Any:
     """The first picture of a file, turned as its EXIF note says, on white, mode RGB. To be called in ``silence``."""
+    return _opened(content, by_note=True)
+
+
+def _opened(content: bytes, *, by_note: bool) -> Any:
     with Image.open(BytesIO(content), formats=_FORMATS) as picture:
         if picture.width * picture.height > MAX_FILE_PIXELS or max(picture.size) > MAX_FILE_SIDE:
             raise UnreadableError
         picture.load()
-        ImageOps.exif_transpose(picture, in_place=True)
+        if by_note:
+            ImageOps.exif_transpose(picture, in_place=True)
         return _on_white(picture)
 
 

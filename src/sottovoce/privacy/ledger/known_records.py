@@ -28,7 +28,6 @@ from sottovoce.records.fingerprints import (
     SENTENCE,
     TEXTS,
     MarkArray,
-    can_read_pictures,
     marks_of,
     same_text,
 )
@@ -50,8 +49,6 @@ hold the whole record and its longest text alone."""
 OPENING: Final = ".opening"
 """Beside the marks of a data set whose first budget may not be committed yet."""
 _ALL: Final = 2**64 - 1
-_PICTURES: Final = "pictures"
-"""Whether something decoded them where the marks were made."""
 _HEADER_FIELDS: Final = ("ledger", "data_set", "adjacency", "unit")
 
 
@@ -89,7 +86,7 @@ class _Kept:
         limit: The largest mark that the sample was drawn by.
         rate: The part of the records that is kept.
         marks: Their marks.
-        current: Whether it is in the format that is written today, and no pictures could be read that can be now.
+        current: Whether it is in the format that is written today.
     """
 
     known: Known
@@ -125,16 +122,17 @@ def keep(identity: Identity, ledger: str, data_set: str, *, anew: bool = True) -
         return
     file = _file(identity.fingerprint)
     known = Known(ledger, data_set, identity.adjacency.value, identity.unit)
+    sample = _sample(identity.records.marks(mark_key()))
     if file.exists():
         kept = _read(file)
         if not anew:
             known = replace(kept.known, begun=False)
-        if kept.current and replace(kept.known, begun=False) == known:
+        # Where pictures could not be decoded before, and can be now, there are more marks.
+        is_whole = kept.current and bool(np.isin(sample.marks, kept.marks).all())
+        if is_whole and replace(kept.known, begun=False) == known:
             return
-    sample = _sample(identity.records.marks(mark_key()))
     fields: dict[str, object] = {name: getattr(known, name) for name in _HEADER_FIELDS}
     fields |= {"limit": sample.limit, "rate": sample.rate, "width": sample.marks.shape[1]}
-    fields[_PICTURES] = can_read_pictures()
     header = json.dumps(fields).encode() + b"\n"
     write_anew(file, _MAGIC + header + np.ascontiguousarray(sample.marks, "<u8").tobytes())
 
@@ -319,5 +317,4 @@ def _read(file: Path) -> _Kept:
         marks[:, 1:] = np.where(
             texts != 0, (texts & ~np.uint64(3)) | np.where(long, SENTENCE, PHRASE).astype(np.uint64), 0
         )
-    current = magic == _MAGIC and (header.get(_PICTURES, False) or not can_read_pictures())
-    return _Kept(replace(known, begun=file.with_suffix(OPENING).exists()), limit, rate, marks, current)
+    return _Kept(replace(known, begun=file.with_suffix(OPENING).exists()), limit, rate, marks, magic == _MAGIC)
