@@ -175,7 +175,7 @@ def test_a_sample_is_explained_as_it_is_charged(sampling):
     )
     plan = make_answerer("esa").plan(Price(1.0, 1e-6), at)
     options = {"experts": 30, "units": 1000, "sampling": sampling, "dimension": 16, "candidates": 40}
-    options |= {"sampling_rate": rate} if rate else {}
+    options |= {"sampling_probability": rate} if rate else {}
     explained = explain("esa", options, Setting(epsilon=1.0, units_per_expert=4))
     assert explained.side(RO).charge == plan.charge
     assert explained.parameters["sigma"] == plan.answerer.sigma
@@ -274,11 +274,13 @@ class Later(Own):
         return BoundedRange(price.epsilon if price.epsilon == 1 else 3 * price.epsilon)
 
 
-def test_a_step_that_parts_from_the_charge_at_a_price_is_refused(registered):
+def test_a_step_that_parts_from_the_charge_at_some_prices_explains_nothing(registered):
     registered("later", Later)
-    assert explain("later", {}, Setting(epsilon=1)).side(RO).charge == BoundedRange(1.0)
-    with pytest.raises(ParameterError, match="step and event differ at the price"):
-        explain("later", {}, Setting(epsilon=2))
+    for epsilon, charged in ((1, 1.0), (2, 6.0)):
+        assert explain("later", {}, Setting(epsilon=epsilon)).side(RO).charge == BoundedRange(charged)
+        for noise in ({"rate": 0.25}, {"tokens": 2}):
+            with pytest.raises(ParameterError, match="charged by its own event"):
+                explain("later", noise, Setting(epsilon=epsilon))
 
 
 class Unknown(DpEvent):
@@ -287,7 +289,13 @@ class Unknown(DpEvent):
 
 @pytest.mark.parametrize(
     ("event", "told"),
-    [(NoOpDpEvent(), "charges nothing"), (ComposedDpEvent([]), "charges nothing"), (Unknown(), "knows")],
+    [
+        (NoOpDpEvent(), "charges nothing"),
+        (ComposedDpEvent([]), "charges nothing"),
+        (PureDP(0.0), "charges nothing"),
+        (SelfComposedDpEvent(BoundedRange(0.0), 3), "charges nothing"),
+        (Unknown(), "knows"),
+    ],
 )
 def test_what_cannot_be_priced_is_refused_and_is_never_0(registered, event, told):
     class Free(Own):
@@ -348,3 +356,10 @@ def test_every_private_entry_has_a_price_and_every_other_is_refused_in_words(nam
 
 def test_the_registries_have_no_other_entry():
     assert {*NUMBERS, *registered_cost_models()} == set(registered_subjects())
+
+
+def test_an_option_of_a_long_answer_has_the_name_that_the_command_gives_it():
+    setting, sample = Setting(epsilon=1), {"sampling": "categorical", "sampling_probability": 0.1, "experts": 10}
+    assert explain("esa", sample, setting).side(RO).charge is not None
+    with pytest.raises(ParameterError, match=r"absent: esa has experts, .*sampling_probability.*sigma"):
+        explain("esa", {**sample, "sampling_rat": 0.1}, setting)

@@ -23,7 +23,7 @@ from sottovoce.methods.answering.public import ANSWERS
 from sottovoce.methods.base import Price, Reads
 from sottovoce.methods.decoding.plan import Part
 from sottovoce.methods.fitting.fitter import FitPlan, FitSetting, Fitter
-from sottovoce.parameters import Checked, Number, OneOf, Share, Whole, options_of
+from sottovoce.parameters import Checked, Number, OneOf, Share, Whole, nearest, options_of
 from sottovoce.privacy.accounting.composition import merge
 from sottovoce.privacy.claims import Claim
 from sottovoce.privacy.events import DpEvent
@@ -65,7 +65,7 @@ class OfAnswers(Checked):
         experts: How many experts write; by default as many as it takes to use every unit.
         units: Number of units, where it is public.
         sampling: Which units experts see, as for ``sotto answer``.
-        sampling_rate: The chance of a unit to be in a categorical sample.
+        sampling_probability: The chance of a unit to be in a categorical sample.
         candidates: Number of public answers.
         public_keywords: Number of public keywords.
         dimension: Length of the embedder's vectors.
@@ -75,7 +75,7 @@ class OfAnswers(Checked):
     experts: Annotated[int, Number(1, MOST_EXPERTS, whole=True)] | None = None
     units: Whole | None = None
     sampling: Annotated[str, OneOf(SAMPLINGS)] = ALL
-    sampling_rate: Share | None = None
+    sampling_probability: Share | None = None
     candidates: Whole = ANSWERS + 1
     public_keywords: Whole = 200
     dimension: Whole = DIMENSION
@@ -291,6 +291,10 @@ class Answers(Planned[AnswerPlan]):
         Raises:
             ParameterError: It has no such option, or one is missing or out of range.
         """
+        known = {**options_of(OfAnswers), **options_of(kind)}
+        for name in values.keys() - known.keys():
+            limit = f"absent: {kind.name} has {', '.join(known)}{nearest(name, [*known])}"
+            raise ParameterError(typed.get(name, name), values[name], limit)
         own = {name: value for name, value in values.items() if name not in options_of(OfAnswers)}
         given = {name: value for name, value in values.items() if name in options_of(OfAnswers)}
         with _named(typed):
@@ -359,7 +363,7 @@ class Answers(Planned[AnswerPlan]):
     def _needed(self) -> set[str]:
         """Public numbers that say something to this answerer."""
         needs = {"Embedder": {"dimension"}, "pool": {"candidates"}}
-        return {"experts", "units", "sampling", "sampling_rate", "currency"}.union(
+        return {"experts", "units", "sampling", "sampling_probability", "currency"}.union(
             *(needs[need] for need in self._answerer.needs if need in needs)
         )
 
@@ -378,7 +382,7 @@ class Answers(Planned[AnswerPlan]):
             setting.units_per_expert,
             of.experts,
             of.sampling,
-            None if of.sampling_rate is None else float(of.sampling_rate),
+            None if of.sampling_probability is None else float(of.sampling_probability),
         )
         return AnswerSetting(
             adjacency,

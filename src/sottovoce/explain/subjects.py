@@ -22,11 +22,12 @@ from sottovoce.methods.decoding.decoder import Setting as Batch
 from sottovoce.methods.decoding.plan import Part
 from sottovoce.methods.fitting.fitter import Fitter, registered_fitters
 from sottovoce.parameters import Checked, Option, Switch, Whole, limits_of, nearest, options_of
+from sottovoce.privacy.accounting.accountant import RdpAccountant
 from sottovoce.privacy.accounting.composition import merge
 from sottovoce.privacy.claims import Claim
 from sottovoce.privacy.events import ApproximateDP, DpEvent, NoOpDpEvent
 from sottovoce.privacy.step_costs import StepCost
-from sottovoce.privacy.unit import Adjacency, Assignment, change_type
+from sottovoce.privacy.unit import Adjacency
 
 Kind = type[Method] | type[Decoder] | type[CostModel] | type[Fitter] | type[Answerer]
 MOST_SUBSAMPLED: Final = 10**6
@@ -138,10 +139,6 @@ def subject_of(name: str, values: Mapping[str, Any], setting: Setting) -> Subjec
         return Decoding.make(kind, own)
     answering = Answering.make(kind, own)
     return answering if answering.is_charged else Charged(answering)
-
-
-PROBE: Final = Price(1.0, 1e-6)
-"""A price at which a step is compared with what a ledger is charged."""
 
 
 @final
@@ -261,19 +258,14 @@ class Answering(Subject):
 
     @property
     def is_charged(self) -> bool:
-        """Whether the step is what a ledger is charged: nothing is read, or the method's own event says so.
+        """Whether the step is what a ledger is charged: nothing is read, or the method's class sees to it.
 
-        A ``Selecting`` method compares the two by itself, whenever it is charged.
+        ``Selecting`` and ``Subsampling`` compare the two whenever they are charged. Of any other method the step may be
+        the charge at some prices and not at others, so that its own event explains it.
         """
         if self._kind is None:
             return self._method.reads is Reads.NOTHING
-        if isinstance(self._method, Selecting | Subsampling) or self._kind is not self._method.step:
-            return True
-        change = change_type(Assignment.OWN_SLOT, SOME)
-        try:
-            return self._agree(PROBE, self._method.step_at(PROBE, change, SOME).event(change), SOME) is not None
-        except (ParameterError, AssignmentError):
-            return False
+        return isinstance(self._method, Selecting | Subsampling) or self._kind is not self._method.step
 
     def _agree(self, price: Price, event: DpEvent, adjacency: Adjacency) -> DpEvent | None:
         """What a ledger is charged for an answer, if that is the event of the step, or a bare pair for its noise."""
@@ -338,7 +330,7 @@ class Charged(Subject):
     def counted(self, change: Change) -> Counted:
         event = self._answering.charged_at(self._charged_price, self._stated(change))
         counted = [*merge([event]).items()]
-        if not counted:
+        if not counted or RdpAccountant(change.adjacency).compose(event).report(0).epsilon == 0:
             limit = f"one whose answers have a price: {self.name} reads {self._answering.reads}, and charges nothing"
             raise ParameterError("method", self.name, limit)
         return counted

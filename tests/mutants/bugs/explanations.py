@@ -21,7 +21,7 @@ _CHARGES = "tests/explain/test_every_charge.py::"
 OWN = (
     _CHARGES + "test_a_method_without_a_step_is_explained_by_its_own_event",
     _CHARGES + "test_a_step_that_is_not_what_is_charged_explains_nothing",
-    _CHARGES + "test_a_step_that_parts_from_the_charge_at_a_price_is_refused",
+    _CHARGES + "test_a_step_that_parts_from_the_charge_at_some_prices_explains_nothing",
     _CHARGES + "test_what_cannot_be_priced_is_refused_and_is_never_0",
 )
 FITS = (_CHARGES + "test_a_fit_is_explained_as_it_is_charged",)
@@ -44,24 +44,16 @@ MUTANTS = [
         "any-step-explains",
         "a step is believed without a look at what a ledger is charged",
         "explain/subjects.py",
-        "return charged if merge([event]) == merge([priced]) else None",
-        "return charged",
-        OWN,
-    ),
-    Mutant(
-        "explained-by-what-is-audited",
-        "a method is explained by the noise that an audit tests, where a ledger is charged an event that costs more",
-        "explain/subjects.py",
-        " if isinstance(charged, ApproximateDP) else charged\n",
-        "\n",
+        "return isinstance(self._method, Selecting | Subsampling) or self._kind is not self._method.step",
+        "return True",
         OWN,
     ),
     Mutant(
         "free-though-it-reads",
         "a method that reads records and charges nothing is priced at 0",
         "explain/subjects.py",
-        '        if not counted:\n            limit = f"one whose answers',
-        '        if False:\n            limit = f"one whose answers',
+        "        if not counted or RdpAccountant(change.adjacency).compose(event).report(0).epsilon == 0:\n",
+        "        if False:\n",
         OWN,
     ),
     Mutant(
