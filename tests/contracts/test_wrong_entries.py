@@ -61,7 +61,7 @@ METHODS = [
     (methods.ThreeLabelsCrowd, "sampler", r"likeliest outcome came .*lead from (3|10)"),
     (methods.CheapAboveFive, "neighbours", r"(?s)eta=5\.0.*epsilon=16"),
     (methods.ThreeLabelsDear, "neighbours", r"(?s)log-ratios 8 wide, and 4 is allowed.*-50, -50"),
-    (methods.FourLabelsDear, "neighbours", r"(?s)log-ratios 2 wide, and 1 is allowed.*-50, -50, -50, -50"),
+    (methods.FourLabelsDear, "neighbours", r"(?s)log-ratios 2 wide, and 1 is allowed.*-50"),
     (methods.ThreeLabelsDearest, "neighbours", r"(?s)log-ratios 32 wide, and 16 is allowed.*-50, -50"),
     (methods.OptionalStretch, "neighbours", "stretch=2"),
     (methods.LastCountsTwice, "null expert", "says nothing"),

@@ -58,6 +58,8 @@ REPEATED: Final = 10
 SOURCES: Final = 60
 """Equal sources, and as many other ones, from which a mechanism draws in a world that is no pool's."""
 TWICE: Final = "the same outcome of two draws"
+_FIRST_SEED: Final = 1 << 32
+"""Of sources that are compared two by two: no other check has them, and no two comparisons have one in common."""
 TWO_SOURCES: Final = "the same outcome of two sources of noise"
 OTHER_SOURCE: Final = "two equal sources give it two releases: it draws from another source than the one that is given"
 FAR: Final = 2**50
@@ -107,6 +109,7 @@ class _Mechanism:
         self.full = effort is Effort.FULL
         self.draws = 20_000 if self.full else 2_000
         self.worlds = 6_000 if self.full else 600
+        self._fresh_seeds = itertools.count(_FIRST_SEED)
 
     def check(self) -> None:
         """Every contract that applies."""
@@ -270,7 +273,7 @@ class _Mechanism:
             pool.note(TWICE, features, sum(p * p for p in law.values()), int(drawn[0] == drawn[1]), 1, world)
             if number % REPEATED == 0:
                 again = partial(lambda scores, given, source: draw(scores, source, *given), scores, given)
-                self._sources(pool, number, again, sum(p * p for p in law.values()), world)
+                self._sources(pool, again, sum(p * p for p in law.values()), world)
         self._pool_follows(pool)
 
     def _open_scores(self, dice: Randomness, prior: bool, exact: bool) -> tuple[Scores, dict[Any, float]]:
@@ -400,7 +403,7 @@ class _Mechanism:
             again = partial(lambda values, at, source: int(_steps(release(values, source))[0]) - at, values, at[0])
             pool.note(TWICE, common, chances["same"], int(again(source) == noise[0]), 1, f"{at}, {values!r}")
             if number % REPEATED == 0:
-                self._sources(pool, number, again, chances["same"], f"{at}, {values!r}")
+                self._sources(pool, again, chances["same"], f"{at}, {values!r}")
             pool.draws += 1
         self._pool_follows(pool)
 
@@ -445,8 +448,8 @@ class _Mechanism:
             lows = [tuple(draw.get(i, threshold) <= s for i, s in zip("ab", splits, strict=True)) for draw in drawn]
             self._follows(joint, lows, f"which of 'a' and 'b' is low, {world}")
             same = sum(p * p for p in stated.values())
-            for number in range(SOURCES):
-                self._sources(pool, number, partial(_shown_as, "b", release), same, world)
+            for _ in range(SOURCES):
+                self._sources(pool, partial(_shown_as, "b", release), same, world)
         self._pool_follows(pool)
 
     def _held(self, change: Change, cap: int) -> Iterator[tuple[list[list[str]], list[list[str]]]]:
@@ -483,8 +486,8 @@ class _Mechanism:
             law, world = self.mechanism.law(queries, at, bound), f"queries {queries}, threshold {at}, {adjacency.value}"
             drawn = [ended(source) for _ in range(self.draws)]
             self._follows(dict(enumerate(law)), drawn, world)
-            for number in range(SOURCES):
-                self._sources(pool, number, ended, sum(p * p for p in law), world)
+            for _ in range(SOURCES):
+                self._sources(pool, ended, sum(p * p for p in law), world)
         self._pool_follows(pool)
         for adjacency, bound, noes in itertools.product(ADJACENCIES, (1, 2, 5), (0, 1, 3)):
             asked = partial(self._asked_again, name, bound, adjacency, noes)
@@ -526,8 +529,8 @@ class _Mechanism:
         for seed, vectors in enumerate(([near] * 4 + [far], [near] * 3 + [far] * 2)):
             points, source = PrivatePoints(vectors, adjacency=mechanism.adjacency), seeded(seed)
             sizes = partial(_sizes, getattr(mechanism, name), points)
-            for number in range(SOURCES // 10):
-                self._sources(Pool(), number, sizes, 0.0, f"{points!r}")
+            for _ in range(SOURCES // 10):
+                self._sources(Pool(), sizes, 0.0, f"{points!r}")
             clusterings = [getattr(mechanism, name)(points, source) for _ in range(self.draws // 10)]
             drawn.append(
                 [tuple(cluster.size // 8 for cluster in clustering.clusters[:2]) for clustering in clusterings]
@@ -538,20 +541,20 @@ class _Mechanism:
 
     # What all have in common
 
-    def _sources(self, pool: Pool, number: int, draw: Callable[[Randomness], Any], chance: float, world: str) -> None:
+    def _sources(self, pool: Pool, draw: Callable[[Randomness], Any], chance: float, world: str) -> None:
         """Noise comes from the source that is given: equal sources give the same, others as often as the law says.
 
         Args:
             pool: To be filled.
-            number: Of the sources.
             draw: One outcome, from a source.
             chance: Probability that two draws agree, by the law.
             world: The world in words.
         """
-        first = draw(seeded(number))
-        if draw(seeded(number)) != first:
+        own, other = next(self._fresh_seeds), next(self._fresh_seeds)
+        first = draw(seeded(own))
+        if draw(seeded(own)) != first:
             raise ContractError("sampler", self.subject, OTHER_SOURCE, world)
-        pool.note(TWO_SOURCES, {}, chance, int(draw(seeded(number + 1)) == first), 1, world)
+        pool.note(TWO_SOURCES, {}, chance, int(draw(seeded(other)) == first), 1, world)
 
     def _compare(
         self,
