@@ -9,6 +9,7 @@ from contracts.wrong import answerers, decoders, fitters, mechanisms, methods
 from sottovoce.mechanisms.gaussian import GaussianVector
 from sottovoce.mechanisms.laplace import Laplace
 from sottovoce.mechanisms.noisy_max import GaussianNoisyMax, LaplaceNoisyMax
+from sottovoce.mechanisms.stability_histogram import StabilityHistogram
 from sottovoce.methods.base import make_method
 from sottovoce.methods.poe import PoE
 from sottovoce.testing import ContractError, check_answerer, check_decoder, check_fitter, check_mechanism, check_method
@@ -315,6 +316,7 @@ RIGHT = [
     LaplaceNoisyMax(epsilon=20.0),
     GaussianNoisyMax(rho=4.0),
     GaussianNoisyMax(rho=20.0),
+    StabilityHistogram(epsilon=0.05, failure_delta=0.01),
 ]
 """Right mechanisms at parameters at which laws are wide, or underflow in floating point."""
 

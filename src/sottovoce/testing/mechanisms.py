@@ -437,8 +437,9 @@ class _Mechanism:
             shares, splits = [], []
             for item in "ab":
                 law = self.mechanism.item_law(items, item, 80 if cap == 1 else 1_000).tolist()
-                stated = {None: law[0], **{threshold + 1 + step: p for step, p in enumerate(law[1:-1])}}
-                self._follows(stated, [draw.get(item) for draw in drawn], world)
+                stated = {None: law[0], **{threshold + 1 + step: p for step, p in enumerate(law[1:])}}
+                last = threshold + len(law) - 1  # and all that is above it
+                self._follows(stated, [min(draw[item], last) if item in draw else None for draw in drawn], world)
                 splits.append(threshold + int(np.searchsorted(np.cumsum(law), 0.5)))
                 shares.append(sum(p for value, p in stated.items() if value is None or value <= splits[-1]))
             joint = {
