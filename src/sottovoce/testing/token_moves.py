@@ -56,7 +56,7 @@ class _Beside(NamedTuple):
     tokens: int = worlds.TOKENS
 
     def step_of(self, name: str) -> StepOf:
-        """Scores by all experts, of whom one says this."""
+        """The step of the other experts and one that says ``name``, or of them alone where it is gone."""
         experts = [*self.rest, name] if name != GONE else list(self.rest)
         return lambda _: self.step(experts)
 
