@@ -6,6 +6,7 @@ import os
 import shutil
 import subprocess
 import sys
+from contextlib import suppress
 from pathlib import Path
 
 import pytest
@@ -113,3 +114,29 @@ def test_an_argument_is_shown_and_never_obeyed(argument, capsys):
     assert left.value.code == 2
     assert "\\x1b[31m" in told
     assert "\x1b" not in told
+
+
+@pytest.mark.parametrize(
+    ("unknown", "code", "verdict"),
+    [((), 2, "All 1 kept their contracts."), (("writers.py:register_writer",), 1, "1 of 1 broke a contract.")],
+)
+def test_the_verdict_is_told_where_stdout_takes_nothing(unknown, code, verdict, monkeypatch, capsys):
+    monkeypatch.setattr("sottovoce.testing.__main__.unknown_registries", lambda: list(unknown))
+    full = Path("/dev/full").open("w")  # noqa: SIM115  # to close it is refused as well
+    with monkeypatch.context() as patched:
+        patched.setattr("sys.stdout", full)
+        assert main(["laplace"]) == code
+    with suppress(OSError):
+        full.close()
+    told = capsys.readouterr().err
+    assert told.count("The output cannot be written (No space left on device).") == 1
+    assert told.endswith(f"The verdict is: {verdict}\n")
+
+
+def test_a_reader_that_goes_away_ends_the_suite():
+    ended = subprocess.Popen(
+        [sys.executable, "-m", "sottovoce.testing", "laplace"], stdout=subprocess.PIPE, stderr=subprocess.PIPE
+    )
+    ended.stdout.close()
+    assert (ended.stderr.read(), ended.wait(60)) == (b"", 141)
+    ended.stderr.close()

@@ -363,3 +363,19 @@ def test_an_option_of_a_long_answer_has_the_name_that_the_command_gives_it():
     assert explain("esa", sample, setting).side(RO).charge is not None
     with pytest.raises(ParameterError, match=r"absent: esa has experts, .*sampling_probability.*sigma"):
         explain("esa", {**sample, "sampling_rat": 0.1}, setting)
+
+
+@pytest.mark.parametrize(
+    ("options", "limit"),
+    [
+        ({"keywords": 3, "k": 3}, "^k is 3; it must be absent where keywords is given: it is another name of it"),
+        ({"release": "joint", "selection": "joint"}, "^selection is 'joint'; .*absent where release is given"),
+        (
+            {"release": "histogram", "words": 3, "k": 4},
+            "absent: a release of ksa that no answer draws has release, .*words",
+        ),
+    ],
+)
+def test_an_option_that_is_given_twice_or_elsewhere_is_not_denied(options, limit):
+    with pytest.raises(ParameterError, match=limit):
+        explain("ksa", options, Setting(epsilon=1))

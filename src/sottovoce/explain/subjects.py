@@ -129,16 +129,28 @@ def subject_of(name: str, values: Mapping[str, Any], setting: Setting) -> Subjec
             "it, unless the owner allows it by name, and then notes every answer."
         )
     if issubclass(kind, Answerer):
-        published = registered_cost_models().get(name)
-        words = published.drawn(own) if published else own
-        if published and (words is None or not Answers.places(setting)):
-            return published.make(own)
-        called = published.names if published else {}
-        return Answers.make(kind, words or {}, {mine: typed for typed, mine in called.items() if typed in own})
+        return _answers(kind, own, setting)
     if issubclass(kind, Decoder):
         return Decoding.make(kind, own)
     answering = Answering.make(kind, own)
     return answering if answering.is_charged else Charged(answering)
+
+
+def _answers(kind: type[Answerer], own: dict[str, Any], setting: Setting) -> Subject:
+    """The answerer; or, as the paper of its name states it, a release that it does not draw."""
+    published = registered_cost_models().get(kind.name)
+    if published is None:
+        return Answers.make(kind, own, {})
+    for typed, mine in published.names.items():
+        if typed in own and mine in own:
+            raise ParameterError(mine, own[mine], f"absent where {typed} is given: it is another name of it")
+    words = published.drawn(own)
+    if words is None or not Answers.places(setting):
+        for name in options_of_kind(kind).keys() & own.keys() - options_of(published).keys():
+            limit = f"absent: a release of {kind.name} that no answer draws has {', '.join(options_of(published))}"
+            raise ParameterError(name, own[name], limit)
+        return published.make(own)
+    return Answers.make(kind, words, {mine: typed for typed, mine in published.names.items() if typed in own})
 
 
 @final
