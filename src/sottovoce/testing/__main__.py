@@ -7,7 +7,6 @@ cannot be written, with 141 where its reader goes away.
 from __future__ import annotations
 
 import argparse
-import os
 import sys
 import time
 from collections.abc import Sequence
@@ -54,7 +53,6 @@ def _run(parser: argparse.ArgumentParser, arguments: argparse.Namespace) -> int:
         kept = f"All {len(chosen)} kept their contracts."
         printed.verdict(f"{failed} of {len(chosen)} broke a contract." if failed else kept)
     except BrokenPipeError:  # nobody reads any more: not even the rest is examined
-        os.dup2(os.open(os.devnull, os.O_WRONLY), 1)
         return 1 if failed else UNREAD
     return 1 if failed else printed.code
 

@@ -84,8 +84,8 @@ MUTANTS = [
         "published-noise-explained",
         "a published release is explained in place of what an answerer draws",
         "explain/subjects.py",
-        "if published and (words is None or not Answers.places(setting)):",
-        "if published and (words is None or own.keys() <= options_of(published).keys()):",
+        "if words is None or not Answers.places(setting):",
+        "if words is None or own.keys() <= options_of(published).keys():",
         (_CHARGES + "test_what_a_paper_calls_otherwise_is_explained_as_it_is_charged",),
     ),
     Mutant(
