@@ -7,6 +7,7 @@ import io
 import json
 import os
 import re
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -153,6 +154,30 @@ def test_a_jpeg_without_its_notes_is_the_same_record_and_what_nothing_decodes_is
     torn = whole[: len(whole) // 8 * 4]
     assert known([{"image": torn}], [{"image": torn}]) == [True]
     assert known([{"image": torn}], [{"image": whole}]) == [False]
+
+
+TURNED = json.loads(Path(__file__).with_name("turned_jpegs.json").read_text("utf-8"))["files"]
+
+
+@pytest.mark.parametrize("way", ["turned by 90", "turned by 180", "mirrored", "transposed"])
+@pytest.mark.parametrize("colours", ["4:4:4", "4:2:0"])
+def test_a_jpeg_that_is_turned_without_loss_is_the_same_record(colours, way):
+    first, turned = TURNED[colours]["as saved"], TURNED[colours][way]
+    assert known([{"image": turned}], [{"image": first}]) == [True]
+    assert known([{"image": turned}], [{"image": TURNED["4:4:4" if colours == "4:2:0" else "4:2:0"][way]}]) == [False]
+
+
+def test_jpegs_of_other_brightness_are_others_and_small_ones_are_known_by_their_pixels_alone():
+    drawn = np.random.default_rng(11).integers(0, 255, (40, 32, 3), np.uint8)
+    other = drawn.copy()
+    other[8:16, 8:16] //= 2  # one block of twenty
+    assert known([{"image": saved(other, "JPEG")}], [{"image": saved(drawn, "JPEG")}]) == [False]
+    flat, dotted = np.full((24, 24, 3), 128, np.uint8), np.full((24, 24, 3), 128, np.uint8)
+    dotted[::2, ::2], dotted[1::2, 1::2] = 96, 160  # the same mean in every block
+    for side, expected in ((24, False), (32, True)):
+        mine, theirs = (np.resize(np.tile(each, (2, 2, 1)), (48, 48, 3))[:side, :side] for each in (flat, dotted))
+        rows = [[{"image": saved(each, "JPEG", quality=100, subsampling=0)}] for each in (mine, theirs)]
+        assert known(*rows) == [expected], side
 
 
 # Folders as they are found

@@ -132,9 +132,9 @@ def marks_of(rows: Iterable[Values], key: bytes) -> MarkArray:
 
     Those of texts find a record again whose other columns were added, dropped, renamed or filled in otherwise. Which
     texts are a record's own is decided column by column, so that no other column has a part in it, and over different
-    rows, so that equal ones count once. What a picture shows is a text of its own beside its file, which is another one
-    when it is saved again. The path that a folder of pictures gives as ``id`` is none: folders of other pictures have
-    the same names.
+    rows, so that equal ones count once. What a picture shows is a text of its own, of a JPEG two, beside its file,
+    which is another one when it is saved again. The path that a folder of pictures gives as ``id`` is none: folders of
+    other pictures have the same names.
     """
     whole_marks, places, columns, text_marks, forms = array("Q"), array("q"), array("Q"), array("Q"), array("Q")
     kinds = array("B")
@@ -155,13 +155,12 @@ def marks_of(rows: Iterable[Values], key: bytes) -> MarkArray:
             form = _form(text, kinds[-1])
             forms.append(text_marks[-1] if form == text else _mark(key, b"form\0" + _encoded(form)))
         for name, text in pictures:
-            if (digest := _shown(text)) is None:
-                continue
-            places.append(place)
-            columns.append(_mark(key, b"shown in\0" + _encoded(name)))
-            text_marks.append(_mark(key, b"shown\0" + digest) & ~3)
-            kinds.append(_ADDRESS)
-            forms.append(text_marks[-1])
+            for number, digest in enumerate(_shown(text)):
+                places.append(place)
+                columns.append(_mark(key, b"%sshown in\0" % (b"blocks " * number) + _encoded(name)))
+                text_marks.append(_mark(key, b"shown\0" + digest) & ~3)
+                kinds.append(_ADDRESS)
+                forms.append(text_marks[-1])
     whole = np.frombuffer(whole_marks, np.uint64)
     where, marks = np.frombuffer(places, np.int64), np.frombuffer(text_marks, np.uint64)
     alike = np.frombuffer(kinds, np.uint8)
@@ -181,13 +180,13 @@ def _is_picture(text: str) -> bool:
     return text.startswith(ENCODED_PICTURES) and len(text) >= CODE_LENGTH
 
 
-def _shown(picture: str) -> bytes | None:
-    """What a picture shows, as a digest; ``None`` where nothing here decodes it."""
+def _shown(picture: str) -> list[bytes]:
+    """What a picture shows, as digests; none where nothing here decodes it."""
     try:
-        from sottovoce.records.pictures import digest_of_shown
+        from sottovoce.records.pictures import digests_of_shown
     except ImportError:  # without the extra "images" no model reads pictures either
-        return None
-    return digest_of_shown(picture)
+        return []
+    return digests_of_shown(picture)
 
 
 def _is_distinctive(text: str) -> bool:

@@ -27,6 +27,8 @@ MAX_FILE_PIXELS = 64_000_000
 """Pictures that unfold to more than this are not decoded."""
 MAX_FILE_SIDE = 65_535
 """Nor are pictures that are longer than this, the most that JPEG can say."""
+LEAST_BLOCKS = 4
+"""Fewer than so many blocks of 8 by 8 pixels each way are too few to know a picture by."""
 _FORMATS = ("PNG", "JPEG")
 _STRIP = 1 << 20
 """Pixels that are laid on white at once, so that a large picture is not held several times over."""
@@ -36,24 +38,43 @@ class UnreadableError(Exception):
     """This picture, or what it makes of a prompt, cannot be read. Carries no message and never leaves the room."""
 
 
-def digest_of_shown(value: object) -> bytes | None:
+def digests_of_shown(value: object) -> list[bytes]:
     """SHA-256 of what a picture shows, on white: the same however it was saved without loss.
 
-    It is the same however it was turned by quarters or mirrored as well: a note of the camera that does so may be gone.
+    They are the same however it was turned by quarters or mirrored as well: a note of the camera that does so may be
+    gone. A JPEG that is turned without loss, block by block, has other pixels in their last bits, by which its decoder
+    rounds; the brightness of each block is rounded once, and stays. So a JPEG has a second digest of that alone.
 
     Args:
         value: A PNG or JPEG file in base64.
 
     Returns:
-        32 bytes; ``None`` where it is no such file, is damaged or too large, or memory is missing.
+        One of 32 bytes, two of a JPEG of at least ``LEAST_BLOCKS`` blocks each way; none where it is no such file, is
+        damaged or too large, or memory is missing.
     """
     try:
         with silence():
-            pixels = np.asarray(_opened(bytes_of(value), by_note=False))
-            turned = (np.rot90(side, quarters) for side in (pixels, pixels[:, ::-1]) for quarters in range(4))
-            return min(hashlib.sha256(b"%d %d " % way.shape[:2] + way.tobytes()).digest() for way in turned)
+            content = bytes_of(value)
+            pixels = np.asarray(_opened(content, by_note=False))
+            blocks = _blocks(content)
+            return [_however_turned(array) for array in ([pixels] if blocks is None else [pixels, blocks])]
     except Exception:  # what it is must not be told by an error
-        return None
+        return []
+
+
+def _however_turned(pixels: Any) -> bytes:
+    """The smallest digest of the eight ways in which a picture can be turned and mirrored."""
+    turned = (np.rot90(side, quarters) for side in (pixels, pixels[:, ::-1]) for quarters in range(4))
+    return min(hashlib.sha256(b"%d %d " % way.shape[:2] + way.tobytes()).digest() for way in turned)
+
+
+def _blocks(content: bytes) -> Any:
+    """The brightness of each block of a JPEG, one byte each; ``None`` of another file and of a few blocks."""
+    with Image.open(BytesIO(content), formats=_FORMATS) as picture:
+        if picture.format == "PNG":
+            return None
+        picture.draft("L", (1, 1))  # by an eighth: what is left of a block of 8 by 8 pixels is its mean
+        return np.asarray(picture.convert("L")) if min(picture.size) >= LEAST_BLOCKS else None
 
 
 class _ThreadState(threading.local):

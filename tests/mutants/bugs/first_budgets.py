@@ -59,8 +59,16 @@ MUTANTS = [
         "a-picture-is-its-file",
         "private pictures that were saved again have a new budget and may be asked in clear",
         "records/fingerprints.py",
-        "if (digest := _shown(text)) is None:",
-        "if (digest := _shown(text)) is not None or True:",
+        "enumerate(_shown(text))",
+        "enumerate([])",
+        ("tests/records/test_pictures.py",),
+    ),
+    Mutant(
+        "a-turned-jpeg-is-another-picture",
+        "private JPEGs that were turned without loss have a new budget and may be asked in clear",
+        "records/pictures.py",
+        "[pixels] if blocks is None else [pixels, blocks]",
+        "[pixels]",
         ("tests/records/test_pictures.py",),
     ),
     Mutant(
