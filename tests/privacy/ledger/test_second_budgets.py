@@ -484,7 +484,7 @@ def test_marks_made_before_pictures_could_be_read_are_written_anew(tmp_path, mon
 
     path = str(tmp_path / "t.db")
     with monkeypatch.context() as without_pillow:
-        without_pillow.setattr(fingerprints, "_shown", lambda picture: None)
+        without_pillow.setattr(fingerprints, "_shown", lambda picture: [])
         opened(pictures(1), path)
     (file,) = (home() / "ledgers").glob("*.marks")
     without = file.read_bytes()
@@ -496,7 +496,7 @@ def test_marks_made_before_pictures_could_be_read_are_written_anew(tmp_path, mon
             opened(pictures(9), str(tmp_path / "again.db"))
     whole = file.read_bytes()
     with monkeypatch.context() as without_pillow:
-        without_pillow.setattr(fingerprints, "_shown", lambda picture: None)
+        without_pillow.setattr(fingerprints, "_shown", lambda picture: [])
         opened(pictures(1), path)
     assert file.read_bytes() == whole, "and no mark is lost where they cannot be decoded any more"
 
