@@ -117,7 +117,7 @@ def test_a_fitter_that_is_refused_in_every_world_is_not_compared():
 def test_fits_without_a_delta_leave_certificates(monkeypatch):
     monkeypatch.setattr(fit_sessions, "registered_fitters", lambda: {"choice": type(make_fitter("choice"))})
     report = Report("fitter", "")
-    fit_sessions.fits(make_fitter("choice"), "choice", report, Price(4.0, 0.0), [Adjacency.REPLACE_ONE])
+    fit_sessions.fits(make_fitter("choice"), "choice", report, {Adjacency.REPLACE_ONE: Price(4.0, 0.0)})
     assert report.checks
 
 

@@ -213,6 +213,10 @@ ANSWERERS = [
     (answerers.TwiceThePrice, "composition", "costs epsilon 15"),
     (answerers.RepeatsItself, "state", "keeps state"),
     (answerers.KeepsCounts, "state", "follows what was asked before it"),
+    (answerers.KeepsCountsOfSamples, "state", "(?s)follows what was asked before it.*without-replacement"),
+    (answerers.UniverseOfAFewUnsaid, "candidates", "compares no public answers"),
+    (answerers.TellsBehindACoin, "post-processing", "two outcomes"),
+    (answerers.CoinForALongText, "asks", "throws other coins"),
     (answerers.AddsEarlierQuestions, "order", "what it adds up"),
     (answerers.ReadsTheFirst, "order", "depends on the order"),
     (answerers.NullsVote, "sensitivity", "(?s)scores move by 2.*add-remove"),
@@ -261,6 +265,7 @@ FITTERS = [
     (fitters.FromAMillion, "drive", "it refuses every price"),
     (fitters.FactorOneForASwap, "sensitivity", "(?s)its sum moves by.*replace-one"),
     (fitters.OneUnitForTwo, "sensitivity", "(?s)its sum moves by.*2-swap"),
+    (fitters.KeepsSumsUnderAddRemove, "state", "(?s)follows what was asked before it.*add-remove"),
     (fitters.WithoutNoise, "post-processing", "something private reaches them without noise"),
     (fitters.BareCount, "post-processing", "(?s)two supports.*add-remove"),
     (fitters.BareClassCounts, "post-processing", "two supports"),
@@ -445,6 +450,8 @@ def test_a_wrong_fitter_is_noticed(wrong, contract, reason):
         fitters.Chosen,
         fitters.WithoutADelta,
         fitters.FromTwelveUnits,
+        fitters.EachShareByItself,
+        pytest.param(fitters.ThrowsACoin, marks=pytest.mark.slow),
         pytest.param(fitters.TestedMeans, marks=pytest.mark.slow),
     ],
     ids=name,
@@ -464,6 +471,9 @@ def test_a_wrong_answerer_is_noticed(wrong, contract, reason):
     "right",
     [
         answerers.OneKeyword,
+        answerers.HowLong,
+        answerers.EachWordByItself,
+        pytest.param(answerers.ThrowsACoin, marks=pytest.mark.slow),
         answerers.Mean,
         answerers.AnyOfForty,
         answerers.OpenWords,
@@ -521,3 +531,10 @@ def test_something_else_is_refused_with_what_to_do():
         check_method(object())
     with pytest.raises(ContractError, match="subclass sottovoce"):
         check_decoder(object())
+
+
+def test_what_an_entry_leaves_nothing_to_compare_of_is_said():
+    told = str(check_fitter(fitters.EachShareByItself()))
+    assert "not compared: sampler, for want of any case" in told
+    assert "not compared: state" not in told
+    assert "for want of any case" not in str(check_answerer(answerers.OneKeyword()))

@@ -167,6 +167,22 @@ def test_a_jpeg_that_is_turned_without_loss_is_the_same_record(colours, way):
     assert known([{"image": turned}], [{"image": TURNED["4:4:4" if colours == "4:2:0" else "4:2:0"][way]}]) == [False]
 
 
+def test_a_picture_is_one_however_it_is_turned_and_whatever_is_alike_in_it():
+    source = np.random.default_rng(5)
+    for case in range(60):
+        shape = (2 + case % 5, 2 + case % 3)
+        pixels = source.integers(0, 2, (*shape, 3), np.uint8) * 255  # few colours: many rows are alike
+        if case % 4 == 0:
+            pixels = np.concatenate([pixels, pixels[::-1]])
+        ways = [np.rot90(side, turn) for side in (pixels, pixels[:, ::-1]) for turn in range(4)]
+        row = [{"image": saved(np.ascontiguousarray(pixels))}]
+        assert all(known([{"image": saved(np.ascontiguousarray(way))}], row) == [True] for way in ways)
+        other = pixels.copy()
+        other[source.integers(0, len(other)), source.integers(0, shape[1])] ^= 255
+        if not any(np.array_equal(way, other) for way in ways):
+            assert known([{"image": saved(other)}], row) == [False]
+
+
 def test_jpegs_of_other_brightness_are_others_and_small_ones_are_known_by_their_pixels_alone():
     drawn = np.random.default_rng(11).integers(0, 255, (40, 32, 3), np.uint8)
     other = drawn.copy()

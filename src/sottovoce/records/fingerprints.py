@@ -16,6 +16,7 @@ from collections.abc import Callable, Iterable, Mapping
 from decimal import Context, Decimal
 from functools import lru_cache
 from importlib import resources
+from importlib.util import find_spec
 from itertools import islice
 from typing import Final
 
@@ -48,6 +49,8 @@ SHORT_TEXT: Final = 8
 LETTERS: Final = 5
 TEXTS: Final = 8
 """Texts of a record that are marked at most."""
+SIGHT: Final = 2
+"""What ``sight`` says where pictures can be decoded."""
 CODE_LENGTH: Final = 64
 CODE_DIGITS: Final = 6
 CODE_TURNS: Final = 0.25
@@ -128,6 +131,18 @@ def fingerprint_of_digests(units: Iterable[Iterable[bytes]]) -> str:
 
 
 def marks_of(rows: Iterable[Values], key: bytes) -> MarkArray:
+    """``marks_and_sight`` without the sight."""
+    return marks_and_sight(rows, key)[0]
+
+
+def sight() -> int:
+    """What of pictures can be marked here: 0 their files alone, 2 what they show as well. 1 was before JPEGs had two
+    marks of it.
+    """
+    return SIGHT if find_spec("PIL") else 0
+
+
+def marks_and_sight(rows: Iterable[Values], key: bytes) -> tuple[MarkArray, int]:
     """A keyed mark for every record and for its own texts, which say nothing to who has not the key.
 
     Those of texts find a record again whose other columns were added, dropped, renamed or filled in otherwise. Which
@@ -135,7 +150,12 @@ def marks_of(rows: Iterable[Values], key: bytes) -> MarkArray:
     rows, so that equal ones count once. What a picture shows is a text of its own, of a JPEG two, beside its file,
     which is another one when it is saved again. The path that a folder of pictures gives as ``id`` is none: folders of
     other pictures have the same names.
+
+    Returns:
+        The marks, shape (records, 1 + texts); and the ``sight`` that they were made with, 0 where memory was missing
+        for some picture.
     """
+    unread = 0
     whole_marks, places, columns, text_marks, forms = array("Q"), array("q"), array("Q"), array("Q"), array("Q")
     kinds = array("B")
     names: dict[str, int] = {}
@@ -155,7 +175,9 @@ def marks_of(rows: Iterable[Values], key: bytes) -> MarkArray:
             form = _form(text, kinds[-1])
             forms.append(text_marks[-1] if form == text else _mark(key, b"form\0" + _encoded(form)))
         for name, text in pictures:
-            for number, digest in enumerate(_shown(text)):
+            digests = _shown(text)
+            unread += digests is None
+            for number, digest in enumerate(digests or ()):
                 places.append(place)
                 columns.append(_mark(key, b"%sshown in\0" % (b"blocks " * number) + _encoded(name)))
                 text_marks.append(_mark(key, b"shown\0" + digest) & ~3)
@@ -168,7 +190,7 @@ def marks_of(rows: Iterable[Values], key: bytes) -> MarkArray:
         where, np.frombuffer(columns, np.uint64), marks, np.frombuffer(forms, np.uint64), alike, whole
     )
     marks = marks[own] | kind_bits
-    return np.concatenate((whole[:, None], _by_row(where[own], marks, len(whole))), axis=1)
+    return np.concatenate((whole[:, None], _by_row(where[own], marks, len(whole))), axis=1), 0 if unread else sight()
 
 
 def same_text(marks: NDArray[np.uint64]) -> NDArray[np.uint64]:
@@ -180,12 +202,12 @@ def _is_picture(text: str) -> bool:
     return text.startswith(ENCODED_PICTURES) and len(text) >= CODE_LENGTH
 
 
-def _shown(picture: str) -> list[bytes]:
-    """What a picture shows, as digests; none where nothing here decodes it."""
-    try:
-        from sottovoce.records.pictures import digests_of_shown
-    except ImportError:  # without the extra "images" no model reads pictures either
+def _shown(picture: str) -> list[bytes] | None:
+    """What a picture shows, as digests; none where nothing here decodes it, ``None`` where memory is missing."""
+    if not sight():  # without the extra "images" no model reads pictures either
         return []
+    from sottovoce.records.pictures import digests_of_shown
+
     return digests_of_shown(picture)
 
 

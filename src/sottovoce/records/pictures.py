@@ -19,7 +19,7 @@ from typing import Any
 import numpy as np
 from PIL import Image, ImageOps
 
-from sottovoce.records.decoder_memory import whole_files_alone
+from sottovoce.records.decoder_memory import has_room_to_decode, whole_files_alone
 
 MAX_FILE_BYTES = 32 << 20
 """Larger files are not opened."""
@@ -38,7 +38,7 @@ class UnreadableError(Exception):
     """This picture, or what it makes of a prompt, cannot be read. Carries no message and never leaves the room."""
 
 
-def digests_of_shown(value: object) -> list[bytes]:
+def digests_of_shown(value: object) -> list[bytes] | None:
     """SHA-256 of what a picture shows, on white: the same however it was saved without loss.
 
     They are the same however it was turned by quarters or mirrored as well: a note of the camera that does so may be
@@ -50,7 +50,7 @@ def digests_of_shown(value: object) -> list[bytes]:
 
     Returns:
         One of 32 bytes, two of a JPEG of at least ``LEAST_BLOCKS`` blocks each way; none where it is no such file, is
-        damaged or too large, or memory is missing.
+        damaged or too large; ``None`` where memory is missing.
     """
     try:
         with silence():
@@ -58,14 +58,26 @@ def digests_of_shown(value: object) -> list[bytes]:
             pixels = np.asarray(_opened(content, by_note=False))
             blocks = _blocks(content)
             return [_however_turned(array) for array in ([pixels] if blocks is None else [pixels, blocks])]
+    except MemoryError:
+        return None
     except Exception:  # what it is must not be told by an error
-        return []
+        return [] if has_room_to_decode() else None
 
 
 def _however_turned(pixels: Any) -> bytes:
-    """The smallest digest of the eight ways in which a picture can be turned and mirrored."""
-    turned = (np.rot90(side, quarters) for side in (pixels, pixels[:, ::-1]) for quarters in range(4))
-    return min(hashlib.sha256(b"%d %d " % way.shape[:2] + way.tobytes()).digest() for way in turned)
+    """The digest of the eight ways in which a picture can be turned and mirrored: of the least of them, row by row."""
+    ways = [np.rot90(side, quarters) for side in (pixels, pixels[:, ::-1]) for quarters in range(4)]
+    height = min(len(way) for way in ways)
+    ways = [way for way in ways if len(way) == height]
+    for row in range(height):
+        rows = [way[row].tobytes() for way in ways]
+        least = min(rows)
+        ways = [way for way, content in zip(ways, rows, strict=True) if content == least]
+        if len(ways) == 1:
+            break
+    digest = hashlib.sha256(b"%d %d " % ways[0].shape[:2])
+    digest.update(np.ascontiguousarray(ways[0]).data)
+    return digest.digest()
 
 
 def _blocks(content: bytes) -> Any:

@@ -26,7 +26,7 @@ from sottovoce.records.fingerprints import (
     fingerprint_of,
     fingerprint_of_digests,
     first_fingerprint,
-    marks_of,
+    marks_and_sight,
     row_digest,
 )
 
@@ -173,7 +173,7 @@ class PrivateRecords(Opaque):
         self._check: Callable[[], None] = lambda: None
         self._count, self.held = len(units), True
         self._first_fingerprint: list[str] = []  # worked out once, where it is asked for
-        self._marks: dict[bytes, MarkArray] = {}
+        self._marks: dict[bytes, tuple[MarkArray, int]] = {}
         self.fingerprint = fingerprint_of([[values[place] for place in unit] for unit in places])
 
     @classmethod
@@ -260,9 +260,13 @@ class PrivateRecords(Opaque):
         return self._first_fingerprint[0]
 
     def marks(self, key: bytes) -> MarkArray:
-        """Keyed marks of the single records, shape (records, 1 + texts); see ``fingerprints.marks_of``."""
+        """Keyed marks of the single records, shape (records, 1 + texts); see ``fingerprints.marks_and_sight``."""
+        return self.marks_and_sight(key)[0]
+
+    def marks_and_sight(self, key: bytes) -> tuple[MarkArray, int]:
+        """The same, and the sight that they were made with."""
         if key not in self._marks:
-            self._marks[key] = marks_of(self._whole(), key)
+            self._marks[key] = marks_and_sight(self._whole(), key)
         return self._marks[key]
 
     def __iter__(self) -> NoReturn:

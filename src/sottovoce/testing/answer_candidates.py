@@ -25,13 +25,22 @@ from sottovoce.testing.draw_tape import Tape, numbers_of, running
 from sottovoce.testing.label_worlds import seeded
 from sottovoce.testing.report import ContractError, Report, must_not_raise
 
+SIZES: Final = (worlds.MANY, 4, 144, 600)
+"""Experts, the first number of them that an answerer takes."""
 QUERY: Final = {"question": "what of the card?"}
 SEED: Final = 7
 """Of a session and of the draw that it is compared with: a free method may draw at random."""
 
 
-def candidates(answerer: Answerer, subject: str, report: Report, price: Price) -> None:
+def candidates(answerer: Answerer, subject: str, report: Report, price: Price, relations: Sequence[Relation]) -> None:
     """What the answerer says of public answers is true, and the session goes by it.
+
+    Args:
+        answerer: To be checked.
+        subject: Its name in words.
+        report: Where kept contracts are noted.
+        price: That it takes.
+        relations: Under which it takes it; the first three are tried.
 
     Raises:
         ContractError: It is not.
@@ -42,7 +51,7 @@ def candidates(answerer: Answerer, subject: str, report: Report, price: Price) -
             _given(answerer, number, subject, price)
             report.kept("candidates", 1, "sessions that ask for every public answer that is compared")
         return
-    for relation in worlds.RELATIONS[:3]:
+    for relation in relations[:3]:
         if _unseen(answerer, relation, subject, price):
             report.kept("candidates", 1, "answers that no further public answer changes")
 
@@ -106,14 +115,18 @@ def _texts(requests: Sequence[WritingRequest]) -> list[str | None]:
 
 def _unseen(answerer: Answerer, relation: Relation, subject: str, price: Price) -> bool:
     """Further public answers change nothing; whether the answerer plans in this relation."""
-    setting = relation.setting(worlds.MANY, 1, 1)
-    try:
-        plan = answerer.plan(price, setting)
-    except InputError:
+    for number in SIZES:
+        setting = relation.setting(number, 1, 1)
+        try:
+            plan = answerer.plan(price, setting)
+            break
+        except InputError:
+            continue
+    else:
         return False
     experts = None
     if answerer.reads is not Reads.NOTHING:
-        experts = relation.outputs(worlds.neighbourhoods(relation, worlds.MANY)[0][0], setting)
+        experts = relation.outputs(worlds.neighbourhoods(relation, number)[0][0], setting)
     made = []
     for count in (1, len(worlds.POOL)):
         public, tape = worlds.public_side(count, Writing()), Tape(seeded(SEED))

@@ -49,6 +49,7 @@ from sottovoce.testing.label_worlds import seeded
 from sottovoce.testing.ladders import TOP, pairs_of
 from sottovoce.testing.options import edges_of, name_of, settings_of, subject_of
 from sottovoce.testing.pools import Pool
+from sottovoce.testing.replays import OTHER_COINS, OWN_COINS, Coins
 from sottovoce.testing.report import ContractError, Effort, Report, must_not_raise
 
 PRICES: Final = (Price(8.0, 1e-6), Price(1.0, 1e-6), Price(3.0, 1e-4), Price(0.3, 1e-3), Price(16.0, 1e-9))
@@ -60,6 +61,11 @@ SIZES: Final = (4, worlds.MANY)
 """Experts: few, whose laws are written out, and as many as a clustering needs."""
 CROWDS: Final = (144, 600)
 """More of them, one after another, where an answerer refuses both sizes."""
+CONTRACTS: Final = (
+    "price", "sensitivity", "order", "post-processing", "composition", "prices", "state", "draws", "sampler",
+    "candidates", "road",
+)  # fmt: skip
+"""Of which every answerer that is charged has cases: it is told where one has none."""
 MOST_LEAVES: Final = 400
 """Joint laws with more outcomes are not written out."""
 SMALL_NUMBER: Final = 2
@@ -100,6 +106,8 @@ def check_answerer(
         driven |= checked.check()
     if not driven:
         raise ContractError("drive", name_of(answerer), "it refuses every price in every world that the suite has")
+    if report.checks[-1].contract not in ("free", "consent"):
+        report.require(*CONTRACTS)
     return report
 
 
@@ -145,11 +153,16 @@ class _Answerer:
     def _usual(self) -> Price:
         return self.prices[0] if self.prices else PRICES[0]
 
+    @cached_property
+    def _taken(self) -> Sequence[Relation]:
+        """The relations under which it takes a price."""
+        return [relation for relation in RELATIONS if self._drawn_plan(relation)[0] is not None]
+
     def check(self) -> bool:
         """Every contract; whether anything was drawn or is free."""
         before = repr(self.answerer)
         if self.first:
-            candidates(self.answerer, self.subject, self.report, self._usual)
+            candidates(self.answerer, self.subject, self.report, self._usual, self._taken or RELATIONS)
         if not self.answerer.private or self.answerer.reads is Reads.NOTHING:
             self._reference()
             return True
@@ -157,11 +170,11 @@ class _Answerer:
         for relation in RELATIONS:
             self._prices(relation)
         driven = bool(self._priced)
-        for relation in RELATIONS if self.first or self.full else RELATIONS[:4]:
+        for relation in RELATIONS if self.first or self.full else self._taken[:4]:
             self._neighbours(relation)
-        for relation in RELATIONS[:5] if self.first or self.full else RELATIONS[:1]:
+        for relation in self._taken[: 5 if self.first or self.full else 1]:
             self._however_many(relation)
-        for relation in RELATIONS[:3]:
+        for relation in self._taken[:3]:
             plan, experts = self._drawn_plan(relation)
             if plan is not None:
                 self._alone(plan, relation, experts)
@@ -170,7 +183,8 @@ class _Answerer:
             if self.first or self.full:
                 self._at_the_edges(relation)
         self._whatever_is_priced()
-        self._options_at_the_edges(RELATIONS[0])
+        for relation in self._taken[:1]:
+            self._options_at_the_edges(relation)
         if self.first and driven:
             road(self.answerer, self.subject, self.report, self.prices[0])
         if repr(self.answerer) != before:
@@ -288,7 +302,8 @@ class _Answerer:
     # Worlds one change apart
 
     def _neighbours(self, relation: Relation) -> None:
-        for price in self.prices if self.full else self.prices[:1]:
+        taken = [price for price in self.prices if self._planned(price, relation)]
+        for price in taken if self.full else taken[:1]:
             turns = 4 if self.full and price == self._usual else 2 if self.first and not self.full else 1
             for plan, experts in self._planned(price, relation):
                 near, losses = worlds.neighbourhoods(relation, experts), Losses(relation.adjacency)
@@ -311,7 +326,7 @@ class _Answerer:
         A quick run takes one ledger and one size of a price: rho and few at the usual one, sums of epsilons at the
         others, with few experts and with many in turn.
         """
-        told = RELATIONS if self.first or self.full else RELATIONS[:3]
+        told = RELATIONS if self.first or self.full else self._taken[:3]
         sizes: dict[tuple[Relation, Price, bool], list[tuple[AnswerPlan, int]]] = {}
         for plan, relation, experts, price in self._priced:
             adds = plan.setting.adds_epsilons
@@ -343,43 +358,61 @@ class _Answerer:
     ) -> None:
         """The same releases in all of these worlds: what is asked for and what is made of them is the same too."""
         data, pairs = near
-        tapes = self._replayed(plan, relation, data, source)
-        if every_order:
-            for tape, world in zip(tapes, data, strict=True):
-                self._same_in_any_order(plan, relation, world, [draw.outcome for draw in tape.draws], tape)
-        self._near(plan, relation, data, pairs, tapes)
-        for one, other in pairs:
-            losses.add(losses_of(tapes[one].draws, tapes[other].draws), _where(data[one], plan, relation, data[other]))
+        for tapes in self._replayed(plan, relation, data, source):
+            if every_order:
+                for tape, world in zip(tapes, data, strict=True):
+                    self._same_in_any_order(plan, relation, world, tape)
+            self._near(plan, relation, data, pairs, tapes)
+            for one, other in pairs:
+                where = _where(data[one], plan, relation, data[other])
+                losses.add(losses_of(tapes[one].draws, tapes[other].draws), where)
 
     def _however_many(self, relation: Relation) -> None:
         """The same of worlds that differ in how many experts write one text, from many to none, one by one."""
         for climbed in worlds.climbed(relation):
             for size in (TOP, worlds.MANY, *CROWDS):  # the larger ones where so few are refused
                 rungs = [(*worlds.SMALL[2:] * (size - TOP), *world) for world in climbed]
-                plan = self._plan(self._usual, self._setting(relation, len(rungs[0])), relation)
+                setting = self._setting(relation, len(rungs[0]))
+                plans = (self._plan(price, setting, relation) for price in self.prices)
+                plan = next((each for each in plans if each is not None), None)
                 if plan is not None:
-                    tapes = self._replayed(plan, relation, rungs, seeded(100))
-                    self._near(plan, relation, rungs, pairs_of(rungs), tapes)
+                    for tapes in self._replayed(plan, relation, rungs, seeded(100)):
+                        self._near(plan, relation, rungs, pairs_of(rungs), tapes)
                     break
 
-    def _replayed(self, plan: AnswerPlan, relation: Relation, data: Sequence[World], source: Randomness) -> list[Tape]:
-        """Draws of all of these worlds with the releases of the first: they ask the same, and have one outcome."""
-        first, made = self._draw(plan, relation, data[0], randomness=source)
+    def _replayed(
+        self, plan: AnswerPlan, relation: Relation, data: Sequence[World], source: Randomness
+    ) -> Iterator[list[Tape]]:
+        """Draws of all of these worlds with the releases of the first, and again for other coins of the draw's own."""
+        for seed in range(OWN_COINS):
+            tapes, thrown = self._with_coins(plan, relation, data, source, seed)
+            yield tapes
+            if not thrown:
+                return
+
+    def _with_coins(
+        self, plan: AnswerPlan, relation: Relation, data: Sequence[World], source: Randomness, seed: int
+    ) -> tuple[list[Tape], list[int]]:
+        """One of them, with the coins that were thrown: all worlds ask the same, and have one outcome."""
+        coins = Coins(seed)
+        first, made = self._draw(plan, relation, data[0], randomness=coins, noise=source)
         released = [draw.outcome for draw in first.draws]
         if not first.draws and not first.others:
             raise ContractError("drive", self.subject, "it draws from no mechanism of the package", str(relation))
         tapes, marks = [], worlds.marks(made)
         for before, world in itertools.pairwise((data[0], *data)):
-            where = _where(before, plan, relation, world)
-            tape, outcome = self._draw(plan, relation, world, self._replay(released, where))
+            where, again = _where(before, plan, relation, world), Coins(seed)
+            tape, outcome = self._draw(plan, relation, world, self._replay(released, where), again, noise=seeded(8))
             if problem := first_difference(first.trace, tape.trace):
                 raise ContractError("asks", self.subject, problem, where)
+            if again.bounds != coins.bounds:
+                raise ContractError("asks", self.subject, OTHER_COINS, where)
             if worlds.marks(outcome) != marks:
                 problem = "of the same releases it makes two outcomes: something private reaches them without noise"
                 raise ContractError("post-processing", self.subject, problem, where)
             tapes.append(tape)
         self.report.kept("post-processing", len(data), "worlds with the same outcome of the same releases")
-        return tapes
+        return tapes, coins.bounds
 
     def _near(
         self,
@@ -406,16 +439,19 @@ class _Answerer:
 
         return told
 
-    def _same_in_any_order(
-        self, plan: AnswerPlan, relation: Relation, world: World, released: Sequence[Any], tape: Tape
-    ) -> None:
+    def _same_in_any_order(self, plan: AnswerPlan, relation: Relation, world: World, tape: Tape) -> None:
         """Experts in another order, and a null one more where their number is private, give the same sums."""
+        if isinstance(tape.randomness, Coins) and tape.randomness.bounds:
+            self.report.not_compared(f"{self.subject}: experts in another order or number, where it throws coins")
+            return
+        released = [draw.outcome for draw in tape.draws]
         others = [tuple(reversed(world))] + ([] if relation.counted else [(*world, None)])
         for other in others:
             twin, _ = self._draw(plan, relation, other, self._replay(released, worlds.shown(other)))
             for draw, same in zip(tape.draws, twin.draws, strict=True):
                 if not np.array_equal(numbers_of(draw.aggregate), numbers_of(same.aggregate)):
                     problem = "what it adds up depends on the order of experts, or a null expert adds something"
+                    problem += "" if not relation.counted else "; where their number is public, that is no proof"
                     raise ContractError("order", self.subject, problem, worlds.shown(world))
         self.report.kept("order", len(others), "worlds in another order")
 
@@ -462,7 +498,7 @@ class _Answerer:
             raise ContractError("state", self.subject, "it keeps state between answers", worlds.shown(data[0]))
 
         released: list[Any] = []
-        opposite = [(*(text,) * (experts - 1), other) for text, other in (worlds.SMALL[:2], worlds.SMALL[1::-1])]
+        opposite = [(*(text,) * (experts - 1), other) for text, other in (worlds.SMALL[1:], worlds.SMALL[:0:-1])]
 
         def drawn_from(unit: str, number: int) -> FloatArray:
             asked = replace(plan, setting=replace(plan.setting, unit=unit))
@@ -533,9 +569,21 @@ class _Answerer:
         told: Teller | None = None,
         randomness: Randomness | None = None,
         shot: str = "a public question",
+        noise: Randomness | None = None,
     ) -> tuple[Tape, Outcome]:
-        """One answer, and what was drawn for it."""
-        tape, write = Tape(randomness or seeded(7), told), Writing()
+        """One answer, and what was drawn for it.
+
+        Args:
+            plan: Of the answer.
+            relation: Of its worlds.
+            world: What experts wrote.
+            told: What mechanisms release; ``None`` where they draw.
+            randomness: Source that the draw is given.
+            shot: Question of the public example.
+            noise: Source of what mechanisms draw where it is another one: coins of the answerer's own then fall alike,
+                whatever mechanisms draw.
+        """
+        tape, write = Tape(randomness or seeded(7), told, noise=noise), Writing()
         public = worlds.public_side(plan.setting.candidates, write, shot)
         where = f"{worlds.shown(world)}, {relation}"
         with running(tape):

@@ -16,6 +16,7 @@ from typing import Any, Final, final
 import numpy as np
 
 from sottovoce.mechanisms.base import SelectionMechanism, log_law
+from sottovoce.mechanisms.laplace import Laplace
 from sottovoce.privacy.accounting.accountant import RdpAccountant
 from sottovoce.privacy.aggregates import Counts, ItemCounts, Scores, VectorSum
 from sottovoce.privacy.events import (
@@ -134,6 +135,8 @@ def loss_of(one: Draw, other: Draw) -> DpEvent:
 def _noise_loss(draw: Draw, moved: Sequence[int]) -> float:
     """Largest log-ratio of noisy counts of which each moves by so much, by the law that the mechanism states."""
     steps = Counter(abs(step) for step in moved if step)
+    if type(draw.mechanism) is Laplace:  # its log-ratio is the move over the scale, however far the noise reaches
+        return float(sum(map(abs, moved)) / draw.mechanism.scale(draw.aggregate))
     if sum(map(abs, moved)) >= draw.aggregate.l1 or not callable(getattr(draw.mechanism, "noise_law", None)):
         return math.inf
     law, reach = np.zeros(1), 60 * (max(steps) + 1)

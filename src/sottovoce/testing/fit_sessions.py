@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping
 from typing import Any, Final
 
 from sottovoce.errors import InputError, SottoError
@@ -53,14 +53,14 @@ def refuses(fitter: Fitter, subject: str, price: Price, adjacency: Adjacency) ->
     return len(small)
 
 
-def fits(fitter: Fitter, subject: str, report: Report, price: Price, adjacencies: Sequence[Adjacency]) -> None:
+def fits(fitter: Fitter, subject: str, report: Report, prices: Mapping[Adjacency, Price]) -> None:
     """A fit leaves a certificate of which every check holds, and its file is read back as it is.
 
     For fitters that are registered: a certificate names its fitter.
     """
     if registered_fitters().get(fitter.name) is not type(fitter):
         return
-    for adjacency in adjacencies:
+    for adjacency, price in prices.items():
         for budget in budgets(price):
             world = f"{adjacency.value}, a budget of {budget}"
             with must_not_raise("session", subject, "a fit", world):

@@ -14,7 +14,7 @@ from __future__ import annotations
 
 import copy
 import itertools
-from collections.abc import Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from functools import cached_property
 from typing import Any, Final, final
@@ -43,6 +43,7 @@ from sottovoce.testing.label_worlds import seeded
 from sottovoce.testing.ladders import pairs_of
 from sottovoce.testing.options import name_of, settings_of, subject_of
 from sottovoce.testing.pools import Pool
+from sottovoce.testing.replays import OTHER_COINS, OWN_COINS, Coins
 from sottovoce.testing.report import ContractError, Effort, Report, must_not_raise
 
 PRICES: Final = (Price(4.0, 1e-6), Price(1.0, 1e-6), Price(0.3, 1e-3), Price(16.0, 1e-9))
@@ -50,6 +51,11 @@ PURE: Final = (Price(2.0, 0.0),)
 """A price without a delta, for fitters that take one."""
 EDGES: Final = (Price(3e-6, 1e-9), Price(1e-5, 1e-9), Price(1_000.0, 1e-6))
 """Prices near the ends of their range, where some noise is out of its own: refused before the charge, or drawn."""
+CONTRACTS: Final = (
+    "price", "sensitivity", "isolation", "post-processing", "composition", "prices", "state", "size", "draws",
+    "sampler",
+)  # fmt: skip
+"""Of which every fitter has cases: it is told where one has none."""
 MOST_LEAVES: Final = 150
 """Joint laws of selections with more outcomes are not written out."""
 SLACK: Final = 1 + 1e-9
@@ -87,6 +93,7 @@ def check_fitter(fitter: Fitter | type[Fitter], effort: Effort = Effort.QUICK, r
         driven |= _Fitter(instance, effort, report, first=number == 0).check()
     if not driven:
         raise ContractError("drive", name_of(fitter), "it refuses every price in every world that the suite has")
+    report.require(*CONTRACTS)
     return report
 
 
@@ -115,6 +122,16 @@ class _Fitter:
     def _usual(self) -> Price:
         return self.prices[0] if self.prices else PRICES[0]
 
+    @cached_property
+    def _taken(self) -> Sequence[Relation]:
+        """The relations under which it takes a price of the usual case."""
+        return [relation for relation in RELATIONS if self._drawn(relation, 2, self.usual)[0] is not None]
+
+    def _prices_under(self, relation: Relation) -> Sequence[Price]:
+        """Those that it takes under this relation."""
+        usual, _ = worlds.cases(self.candidates)
+        return [price for price in self.prices if any(self._planned(relation, 2, price, each)[0] for each in usual)]
+
     def check(self) -> bool:
         """Every contract; whether anything was planned."""
         before = repr(self.fitter)
@@ -124,33 +141,36 @@ class _Fitter:
         if not self._priced:
             return False
         self._refusals()
-        self._alone(RELATIONS[0])
-        for relation, adds in itertools.product(RELATIONS if self.first or self.full else RELATIONS[:2], LEDGERS):
+        for relation in self._taken[:1]:
+            self._alone(relation)
+        for relation, adds in itertools.product(RELATIONS if self.first or self.full else self._taken[:2], LEDGERS):
             self._neighbours(relation, adds_epsilons=adds)
-        for relation in RELATIONS[:3] if self.first or self.full else RELATIONS[:1]:
+        for relation in self._taken[: 3 if self.first or self.full else 1]:
             self._however_many(relation)
-        for relation, adds in itertools.product(RELATIONS[:3], LEDGERS):
+        for relation, adds in itertools.product(self._taken[:3], LEDGERS):
             self._whatever_is_drawn(relation, replace(self.usual, adds_epsilons=adds))
             self._sampler(relation, replace(self.usual, adds_epsilons=adds))
         self._whatever_is_priced()
         if self.first or self.full:
-            sessions.fits(self.fitter, self.subject, self.report, self._usual, self._adjacencies)
+            sessions.fits(self.fitter, self.subject, self.report, self._adjacencies)
         if repr(self.fitter) != before:
             raise ContractError("state", self.subject, "its attributes changed while it fitted")
         return True
 
     @property
-    def _adjacencies(self) -> Sequence[Adjacency]:
-        """Those under which it takes its usual price."""
-        planned = [relation.adjacency for _, relation, price, _ in self._priced if price == self._usual]
-        return [*dict.fromkeys(planned)]
+    def _adjacencies(self) -> Mapping[Adjacency, Price]:
+        """Those under which it takes a price, each with the first one."""
+        planned: dict[Adjacency, Price] = {}
+        for _, relation, price, _ in self._priced:
+            planned.setdefault(relation.adjacency, price)
+        return planned
 
     def _says_how_many_texts(self) -> None:
         """Without that no fit is made, so that nothing else could be said of it."""
-        plan, _ = self._planned(RELATIONS[0], len(DRAWN_WORLD), self._usual, self.usual)
-        if plan is not None:
+        for relation in self._taken[:1]:
+            plan, _ = self._drawn(relation, len(DRAWN_WORLD), self.usual)
             try:
-                plan.fitter.most_texts(plan.setting)
+                plan.fitter.most_texts(plan.setting) if plan is not None else 0
             except InputError as refusal:
                 raise ContractError("size", self.subject, str(refusal), worlds.shown(DRAWN_WORLD)) from None
 
@@ -166,8 +186,8 @@ class _Fitter:
             bare = worlds.setting_of(RELATIONS[0], 4, replace(self.usual, candidates=0))
             self._refused(self._usual, bare, "it needs public texts, and takes a setting without any")
             refused += 1
-        for adjacency in self._adjacencies[:1]:
-            refused += sessions.refuses(self.fitter, self.subject, self._usual, adjacency)
+        for adjacency, price in [*self._adjacencies.items()][:1]:
+            refused += sessions.refuses(self.fitter, self.subject, price, adjacency)
         self.report.kept("refusals", refused, "before anything was read")
 
     def _refused(self, price: Price, setting: Any, problem: str) -> None:
@@ -179,7 +199,7 @@ class _Fitter:
 
     def _prices(self, relation: Relation) -> None:
         one = relation.change.rows == 1
-        prices = self.prices if self.full else self.prices[: 2 if self.first and one else 1]
+        prices = self._prices_under(relation)[: len(PRICES) if self.full else 2 if self.first and one else 1]
         pure = PURE if one and not self.fitter.needs_delta else ()
         edges: Sequence[Price] = EDGES if one and (self.first or self.full) else ()
         if not any(price.delta for price in self.prices):
@@ -198,6 +218,14 @@ class _Fitter:
         """A plan for so many units, or for the fewest more of which it takes the price; and the units that are more."""
         for beside in worlds.CROWDS if relation.adjacency.size_is_public else worlds.CROWDS[:1]:
             plan = self._plan(relation, len(beside) + units, price, case, noted=not beside)
+            if plan is not None:
+                return plan, beside
+        return None, ()
+
+    def _drawn(self, relation: Relation, units: int, case: Case) -> tuple[FitPlan | None, World]:
+        """The same at the first price that it takes under this relation."""
+        for price in self.prices:
+            plan, beside = self._planned(relation, units, price, case)
             if plan is not None:
                 return plan, beside
         return None, ()
@@ -248,7 +276,7 @@ class _Fitter:
     # Worlds one change apart
 
     def _neighbours(self, relation: Relation, *, adds_epsilons: bool) -> None:
-        prices = self.prices[:2] if self.full else self.prices[:1]
+        prices = self._prices_under(relation)[: 2 if self.full else 1]
         for price, candidates in itertools.product(prices, self.candidates):
             losses, drawn = Losses(relation.adjacency), None
             most = self.full or (self.first and relation.change.rows == 1)
@@ -289,26 +317,38 @@ class _Fitter:
     ) -> None:
         """The same releases in all of these worlds: what is asked for and what is made of them is the same too."""
         data, pairs = near
-        tapes = self._replayed(plan, relation, data)
-        for tape, world in zip(tapes, data, strict=True):
-            ends = max(1, len(tape.rules) - 1)
-            self._isolated(tape.rules[:: 1 if every_rule else ends], world, plan.setting.dimension)
-        self._near(plan, relation, near, tapes)
-        for one, other in pairs:
-            lost = losses_of(tapes[one].draws, tapes[other].draws)
-            losses.add(lost, _where(data[one], plan, relation, data[other]))
+        for tapes in self._replayed(plan, relation, data):
+            for tape, world in zip(tapes, data, strict=True):
+                ends = max(1, len(tape.rules) - 1)
+                self._isolated(tape.rules[:: 1 if every_rule else ends], world, plan.setting.dimension)
+            self._near(plan, relation, near, tapes)
+            for one, other in pairs:
+                lost = losses_of(tapes[one].draws, tapes[other].draws)
+                losses.add(lost, _where(data[one], plan, relation, data[other]))
 
     def _however_many(self, relation: Relation) -> None:
         """The same of worlds that differ in how many units are of one kind, from many to none, one by one."""
         for climbed in worlds.climbed(relation):
-            plan, others = self._planned(relation, len(climbed[0]), self._usual, self.usual)
+            plan, others = self._drawn(relation, len(climbed[0]), self.usual)
             if plan is not None:
                 rungs = [(*others, *world) for world in climbed]
-                self._near(plan, relation, (rungs, pairs_of(rungs)), self._replayed(plan, relation, rungs))
+                for tapes in self._replayed(plan, relation, rungs):
+                    self._near(plan, relation, (rungs, pairs_of(rungs)), tapes)
 
-    def _replayed(self, plan: FitPlan, relation: Relation, data: Sequence[World]) -> list[Tape]:
-        """Fits of all of these worlds with the releases of the first: they ask the same, and leave one support."""
-        first, made = self._fit(plan, relation, data[0])
+    def _replayed(self, plan: FitPlan, relation: Relation, data: Sequence[World]) -> Iterator[list[Tape]]:
+        """Fits of all of these worlds with the releases of the first, and again for other coins of the fit's own."""
+        for seed in range(OWN_COINS):
+            tapes, thrown = self._with_coins(plan, relation, data, seed)
+            yield tapes
+            if not thrown:
+                return
+
+    def _with_coins(
+        self, plan: FitPlan, relation: Relation, data: Sequence[World], seed: int
+    ) -> tuple[list[Tape], list[int]]:
+        """One of them, with the coins that were thrown: all worlds ask the same, and leave one support."""
+        coins = Coins(seed)
+        first, made = self._fit(plan, relation, data[0], randomness=coins, noise=seeded(7 + seed))
         released = [draw.outcome for draw in first.draws]
         if not first.draws and not first.others:
             raise ContractError(
@@ -316,16 +356,19 @@ class _Fitter:
             )
         tapes, marks = [], worlds.support_marks(made)
         for before, world in itertools.pairwise((data[0], *data)):
-            tape, support = self._run(plan, relation, world, self._replay(released, world))
+            again = Coins(seed)
+            tape, support = self._run(plan, relation, world, self._replay(released, world), again, seeded(8))
             where = _where(before, plan, relation, world)
             if problem := first_difference(first.trace, tape.trace):
                 raise ContractError("asks", self.subject, problem, where)
+            if again.bounds != coins.bounds:
+                raise ContractError("asks", self.subject, OTHER_COINS, where)
             if worlds.support_marks(support) != marks:
                 problem = "of the same releases it makes two supports: something private reaches them without noise"
                 raise ContractError("post-processing", self.subject, problem, where)
             tapes.append(tape)
         self.report.kept("post-processing", len(data), "worlds with the same support of the same releases")
-        return tapes
+        return tapes, coins.bounds
 
     def _near(self, plan: FitPlan, relation: Relation, near: Neighbourhood, tapes: Sequence[Tape]) -> None:
         """What a mechanism is given moves by no more than it was told, between any two neighbours."""
@@ -382,7 +425,7 @@ class _Fitter:
         released: list[Any] = []
 
         def drawn_from(unit: str, number: int) -> FloatArray:
-            plan, others = self._planned(relation, 6, self._usual, replace(self.usual, unit=unit))
+            plan, others = self._drawn(relation, 6, replace(self.usual, unit=unit))
             world = (*others, *OPPOSITE[number])
             if plan is None:
                 return np.arange(2.0 * number)  # it is refused, and worlds that are not fitted are not alike
@@ -399,7 +442,7 @@ class _Fitter:
 
     def _whatever_is_drawn(self, relation: Relation, case: Case) -> None:
         """Extreme releases lead to a support of the same shape, by as many draws, and to finite answers."""
-        plan, others = self._planned(relation, len(DRAWN_WORLD), self._usual, case)
+        plan, others = self._drawn(relation, len(DRAWN_WORLD), case)
         if plan is None:
             return
         world = (*others, *DRAWN_WORLD)
@@ -416,7 +459,7 @@ class _Fitter:
 
     def _sampler(self, relation: Relation, case: Case) -> None:
         """Noise that comes through ``fit`` has the scale that is charged, is independent, and selections their law."""
-        plan, others = self._planned(relation, len(DRAWN_WORLD), self._usual, case)
+        plan, others = self._drawn(relation, len(DRAWN_WORLD), case)
         if plan is None:
             return
         world = (*others, *DRAWN_WORLD)
@@ -438,10 +481,16 @@ class _Fitter:
         )
 
     def _fit(
-        self, plan: FitPlan, relation: Relation, world: World, told: Teller | None = None, randomness: Any = None
+        self,
+        plan: FitPlan,
+        relation: Relation,
+        world: World,
+        told: Teller | None = None,
+        randomness: Any = None,
+        noise: Any = None,
     ) -> tuple[Tape, Any]:
         """One fit, and what was drawn in it: as often, and to a support of the same shape, as in any of its plan."""
-        tape, support = self._run(plan, relation, world, told, randomness)
+        tape, support = self._run(plan, relation, world, told, randomness, noise)
         drawn = len(tape.others) + sum(draw.test is None for draw in tape.draws)  # a run answers until it says yes
         left = drawn, _shape(support)
         if self._left is None or self._left[0] is not plan:
@@ -452,9 +501,26 @@ class _Fitter:
         return tape, support
 
     def _run(
-        self, plan: FitPlan, relation: Relation, world: World, told: Teller | None, randomness: Any = None
+        self,
+        plan: FitPlan,
+        relation: Relation,
+        world: World,
+        told: Teller | None,
+        randomness: Any = None,
+        noise: Any = None,
     ) -> tuple[Tape, Any]:
-        tape = Tape(randomness or seeded(7), told)
+        """One fit.
+
+        Args:
+            plan: What is fitted.
+            relation: Of its worlds.
+            world: The records.
+            told: What mechanisms release; ``None`` where they draw.
+            randomness: Source that the fit is given.
+            noise: Source of what mechanisms draw where it is another one: coins of the fit's own then fall alike,
+                whatever mechanisms draw.
+        """
+        tape = Tape(randomness or seeded(7), told, noise=noise)
         public, where = worlds.public_side(plan.setting), _where(world, plan, relation)
         with running(tape):
             try:

@@ -16,6 +16,9 @@ from sottovoce.testing.draw_tape import Draw, Tape, Teller, fingerprint
 from sottovoce.testing.label_worlds import seeded
 
 OTHERWISE: Final = "after the same releases it draws otherwise, or tells a mechanism something else, in another world"
+OTHER_COINS: Final = "after the same releases it throws other coins of its own in a neighbouring world"
+OWN_COINS: Final = 32
+"""Seeds of an entry's own coins, where it throws any: what private data do behind one of them may not be in a few."""
 
 
 @final

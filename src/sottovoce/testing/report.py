@@ -92,6 +92,13 @@ class Report:
         if what not in self.uncompared:
             self.uncompared.append(what)
 
+    def require(self, *contracts: str) -> None:
+        """Notes which of these contracts no case was tried for."""
+        tried = {check.contract for check in self.checks if check.cases}
+        for contract in contracts:
+            if contract not in tried:
+                self.not_compared(f"{contract}, for want of any case that the entry takes")
+
     def __str__(self) -> str:
         if self.failure is not None:
             return f"{self.kind} {self.name}: FAILED\n  {self.failure}"

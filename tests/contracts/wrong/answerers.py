@@ -12,6 +12,7 @@ from sottovoce.experts.keywords import keywords_of, universe_of
 from sottovoce.mechanisms.above_threshold import AboveThreshold
 from sottovoce.mechanisms.exponential import Exponential
 from sottovoce.mechanisms.gaussian import GaussianVector
+from sottovoce.mechanisms.laplace import Laplace
 from sottovoce.mechanisms.stability_histogram import StabilityHistogram
 from sottovoce.methods.answering.answerer import Answerer, Outcome
 from sottovoce.methods.answering.references import _Reference
@@ -19,7 +20,7 @@ from sottovoce.methods.base import Reads
 from sottovoce.parameters import Number, Positive
 from sottovoce.privacy.accounting.renyi import rho_of_budget
 from sottovoce.privacy.aggregates import Counts, ItemCounts, Scores, VectorSum
-from sottovoce.privacy.events import BoundedRange, NoOpDpEvent, ZCDpEvent
+from sottovoce.privacy.events import BoundedRange, NoOpDpEvent, PureDP, ZCDpEvent
 from sottovoce.privacy.parameters import Epsilon
 from sottovoce.randomness import SeededRandomness
 
@@ -622,3 +623,96 @@ class NeedsArguments(OneKeyword):
 
     def __init__(self, word):
         raise TypeError(word)
+
+
+@dataclass(frozen=True)
+class ThrowsACoin(OneKeyword):
+    """Right: one of two phrasings by a public coin, behind the release."""
+
+    name = "throws-a-coin"
+
+    def draw(self, setting, experts, public, randomness):
+        chosen = Exponential(self.eta).select(self.counts(experts, public), randomness)
+        return Outcome(self.name, {"word": public.universe[chosen], "style": randomness.below(2)})
+
+    def finish(self, outcome, public):
+        return public.written(("Use the word ", "Say ")[outcome.values["style"]] + outcome.values["word"])
+
+
+@dataclass(frozen=True)
+class TellsBehindACoin(ThrowsACoin):
+    """Tells one time in eight how many experts wrote a short text."""
+
+    def draw(self, setting, experts, public, randomness):
+        made = super().draw(setting, experts, public, randomness)
+        short = sum(len(text or "") < 12 for text in experts.texts_without_noise())
+        return Outcome(self.name, made.values | {"short": short if randomness.below(8) == 0 else 0})
+
+
+@dataclass(frozen=True)
+class CoinForALongText(ThrowsACoin):
+    """Throws a second coin where some expert wrote a short text."""
+
+    def draw(self, setting, experts, public, randomness):
+        if any(len(text or "") < 12 for text in experts.texts_without_noise()):
+            randomness.below(2)
+        return super().draw(setting, experts, public, randomness)
+
+
+@dataclass(frozen=True)
+class EachWordByItself(OneKeyword):
+    """Right: every text spreads twelve steps over its words, and noise of one scale is on each word's sum by itself."""
+
+    def event(self, setting):
+        return PureDP(self.eta)
+
+    def draw(self, setting, experts, public, randomness):
+        sums = dict.fromkeys(public.universe, 0)
+        for text in experts.texts_without_noise():
+            mine = [word for word in public.universe if word in keywords_of(text or "")]
+            for word in mine:
+                sums[word] += 12 // len(mine)
+        most, noise = 12 * setting.change.widths, Laplace(self.eta)
+        aggregates = [Counts([value], l1=most, adjacency=experts.adjacency) for value in sums.values()]
+        noisy = [noise.release(each, randomness)[0] for each in aggregates]
+        return self.outcome(public.universe[int(np.argmax(noisy))], experts)
+
+
+@dataclass(frozen=True)
+class HowLong(OneKeyword):
+    """Right: a vote on how many words an answer has."""
+
+    least_candidates = 0
+
+    def draw(self, setting, experts, public, randomness):
+        votes = [0] * 8
+        for text in experts.texts_without_noise():
+            votes[min(8, len((text or "").split())) - 1] += bool(text)
+        scores = Scores(votes, sensitivity=setting.change.widths, adjacency=experts.adjacency)
+        return self.outcome(str(1 + Exponential(self.eta).select(scores, randomness)), experts)
+
+
+@dataclass(frozen=True)
+class KeepsCountsOfSamples(OneKeyword):
+    """Keeps the counts of a question in its class, and takes samples alone."""
+
+    kept: ClassVar[dict] = {}
+
+    def calibrated(self, price, setting):
+        if setting.rate is None:
+            raise ParameterError("sampling", setting.sampling.sampling, "a sample")
+        return super().calibrated(price, setting)
+
+    def counts(self, experts, public):
+        right = super().counts(experts, public)
+        return self.kept.setdefault((tuple(public.shots), right.sensitivity, right.adjacency), right)
+
+
+@dataclass(frozen=True)
+class UniverseOfAFewUnsaid(UniverseUnsaid):
+    """The same for few experts alone."""
+
+    def calibrated(self, price, setting):
+        if (setting.experts or 1) > 24:
+            raise ParameterError("experts", setting.experts, "24 or fewer")
+        return super().calibrated(price, setting)

@@ -13,13 +13,15 @@ from sottovoce.errors import ParameterError
 from sottovoce.experts.unit_sums import LIMIT, ClassSums, Likeness, SumRule, UnitCount
 from sottovoce.mechanisms.above_threshold import AboveThreshold
 from sottovoce.mechanisms.exponential import Exponential
+from sottovoce.mechanisms.laplace import Laplace
 from sottovoce.mechanisms.rounded_gaussian import RoundedGaussian
 from sottovoce.methods.class_means import ClassMeansStep
 from sottovoce.methods.fitting.fitter import Fitter
 from sottovoce.methods.fitting.support import DemonstrationSupport, LinearSupport
 from sottovoce.parameters import Positive
 from sottovoce.privacy.aggregates import Counts, Scores, VectorSum
-from sottovoce.privacy.events import BoundedRange, ComposedDpEvent, GaussianDpEvent, SelfComposedDpEvent
+from sottovoce.privacy.events import BoundedRange, ComposedDpEvent, GaussianDpEvent, PureDP, SelfComposedDpEvent
+from sottovoce.privacy.unit import Adjacency
 from sottovoce.randomness import SeededRandomness
 from sottovoce.tasks import Example
 
@@ -716,3 +718,71 @@ class NeedsWords(Means):
     """Takes a word of unknown choice."""
 
     word: str = "a"
+
+
+@dataclass(frozen=True)
+class KeepsSumsUnderAddRemove(Means):
+    """Keeps the sums of a fit in its class, and refuses replace-one."""
+
+    kept: ClassVar[dict] = {}
+
+    def calibrated(self, price, setting):
+        if setting.adjacency is Adjacency.REPLACE_ONE:
+            raise ParameterError("adjacency", setting.adjacency.value, "another one")
+        return super().calibrated(price, setting)
+
+    def drawn(self, sums, squared_l2, setting, multiplier, randomness):
+        sums = self.kept.setdefault((setting, len(sums)), sums)
+        return super().drawn(sums, squared_l2, setting, multiplier, randomness)
+
+
+@dataclass(frozen=True)
+class ThrowsACoin(Means):
+    """Right: a prior's weight by a public coin, behind the release."""
+
+    def fit(self, plan, private, public, randomness):
+        made = super().fit(plan, private, public, randomness)
+        return replace(made, prior_weight=float(1 + randomness.below(1000)))
+
+
+@dataclass(frozen=True)
+class LabelShares(SumRule):
+    """A unit's parts of each label, ``LIMIT`` in all."""
+
+    labels: int
+
+    @property
+    def size(self):
+        return self.labels
+
+    def add_up(self, block):
+        sums = np.zeros(self.labels, dtype=np.int64)
+        for unit in np.unique(block.units):
+            mine = block.labels[block.units == unit]
+            np.add.at(sums, mine, LIMIT // len(mine))
+        return sums
+
+
+@dataclass(frozen=True)
+class EachShareByItself(Fitter):
+    """Right: noise of one scale on each label's share by itself, which together move by no more than that."""
+
+    name = "each-share-by-itself"
+    step = ClassMeansStep
+    calibrated_parameters = ("loss",)
+    loss: Positive | None = None
+
+    def calibrated(self, price, setting):
+        return self if self.loss else replace(self, loss=min(price.epsilon, 20.0))
+
+    def event(self, setting):
+        return PureDP(self.loss)
+
+    def fit(self, plan, private, public, randomness):
+        setting, noise = plan.setting, Laplace(self.loss)
+        sums, most = private.sum_of(LabelShares(setting.labels)), LIMIT * setting.change.widths
+        counts = [Counts([int(one)], l1=most, adjacency=setting.adjacency) for one in sums]
+        shares = [noise.release(each, randomness)[0] / LIMIT for each in counts]
+        nothing, flat = np.zeros(setting.dimension), np.zeros(setting.labels)
+        weights = np.zeros((setting.labels, setting.dimension))
+        return LinearSupport(weights, np.log(np.maximum(shares, 1.0)), nothing, flat, prior_weight=1.0)

@@ -317,8 +317,8 @@ MUTANTS = [
         "fits-in-one-order",
         "the contract fits no world before its opposite",
         "testing/fitters.py",
-        "        self._alone(RELATIONS[0])\n",
-        "",
+        "            self._alone(relation)\n",
+        "            pass\n",
         ("tests/contracts/test_wrong_entries.py::test_a_wrong_fitter_is_noticed[KeepsSums--]",),
     ),
     Mutant(

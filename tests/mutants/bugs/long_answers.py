@@ -42,7 +42,7 @@ MUTANTS = [
         "contract-without-candidates",
         "the contract does not look at what an answerer says of public answers",
         "testing/answerers.py",
-        "            candidates(self.answerer, self.subject, self.report, self._usual)\n",
+        "            candidates(self.answerer, self.subject, self.report, self._usual, self._taken or RELATIONS)\n",
         "            pass\n",
         ("tests/contracts/test_wrong_entries.py::test_a_wrong_answerer_is_noticed",),
     ),

@@ -472,19 +472,23 @@ def test_marks_of_the_third_format_are_read_and_written_anew(tmp_path):
     assert file.read_bytes().startswith(b"sotto marks 5\n")
 
 
-def test_marks_made_before_pictures_could_be_read_are_written_anew(tmp_path, monkeypatch):
+def pictures(level: int, first: int = 0) -> PrivateRecords:
+    return sealed(picture_rows(level, first))
+
+
+def picture_rows(level: int, first: int = 0) -> list[dict[str, str]]:
     image = pytest.importorskip("PIL.Image")
+    drawn = [np.random.default_rng(first + seed).integers(0, 255, (12, 12), np.uint8) for seed in range(12)]
+    files = [BytesIO() for _ in drawn]
+    for pixels, file in zip(drawn, files, strict=True):
+        image.fromarray(pixels).save(file, "PNG", compress_level=level)
+    return [{"image": base64.b64encode(file.getvalue()).decode("ascii")} for file in files]
 
-    def pictures(level: int) -> PrivateRecords:
-        drawn = [np.random.default_rng(seed).integers(0, 255, (12, 12), np.uint8) for seed in range(12)]
-        files = [BytesIO() for _ in drawn]
-        for pixels, file in zip(drawn, files, strict=True):
-            image.fromarray(pixels).save(file, "PNG", compress_level=level)
-        return sealed([{"image": base64.b64encode(file.getvalue()).decode("ascii")} for file in files])
 
+def test_marks_made_before_pictures_could_be_read_are_written_anew(tmp_path, monkeypatch):
     path = str(tmp_path / "t.db")
     with monkeypatch.context() as without_pillow:
-        without_pillow.setattr(fingerprints, "_shown", lambda picture: [])
+        without_pillow.setattr(fingerprints, "find_spec", lambda name: None)
         opened(pictures(1), path)
     (file,) = (home() / "ledgers").glob("*.marks")
     without = file.read_bytes()
@@ -496,9 +500,43 @@ def test_marks_made_before_pictures_could_be_read_are_written_anew(tmp_path, mon
             opened(pictures(9), str(tmp_path / "again.db"))
     whole = file.read_bytes()
     with monkeypatch.context() as without_pillow:
-        without_pillow.setattr(fingerprints, "_shown", lambda picture: [])
+        without_pillow.setattr(fingerprints, "find_spec", lambda name: None)
         opened(pictures(1), path)
     assert file.read_bytes() == whole, "and no mark is lost where they cannot be decoded any more"
+    with monkeypatch.context() as told_once:
+        told_once.setattr(fingerprints, "_shown", lambda picture: pytest.fail("decoded again"))
+        opened(pictures(1), path)
+
+
+def test_marks_that_lack_a_picture_for_want_of_memory_are_completed(tmp_path, monkeypatch):
+    path, shown = str(tmp_path / "t.db"), fingerprints._shown
+    with monkeypatch.context() as without_memory:
+        without_memory.setattr(fingerprints, "_shown", lambda picture: None)
+        opened(pictures(1), path)
+    (file,) = (home() / "ledgers").glob("*.marks")
+    assert not known_records._read(file).is_whole
+    lacking = [True, *[False] * 11]
+    with monkeypatch.context() as less_of_it:
+        less_of_it.setattr(fingerprints, "_shown", lambda picture: None if lacking.pop() else shown(picture))
+        opened(pictures(1), path)
+    assert not known_records._read(file).is_whole
+    opened(pictures(1), path)
+    assert known_records._read(file).is_whole
+    whole = known_records._read(file).marks.tobytes()
+    with monkeypatch.context() as moved:
+        moved.setattr(fingerprints, "_shown", lambda picture: pytest.fail("decoded again"))
+        known_records.keep(Identity.of(pictures(1), Adjacency.REPLACE_ONE), "elsewhere.db", "notes")
+    assert known_records._read(file).marks.tobytes() == whole
+    assert known_records._read(file).known.ledger == "elsewhere.db"
+
+
+def test_rows_beside_records_that_are_remembered_are_compared_with_what_is_kept(tmp_path, monkeypatch):
+    opened(pictures(1), str(tmp_path / "t.db"))
+    again, others = (picture_rows(9), picture_rows(9, first=100))
+    monkeypatch.setattr(PrivateRecords, "marks_and_sight", lambda *given: pytest.fail("made again"))
+    with pytest.raises(InputError, match=r"private records, such as those of the data set.*t\.db"):
+        known_records.require_public(again, "--queries", beside=pictures(1))
+    known_records.require_public(others, "--queries", beside=pictures(1))
 
 
 def test_pieces_of_several_data_sets_are_known_too_and_new_records_are_not(tmp_path):

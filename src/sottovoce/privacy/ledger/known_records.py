@@ -30,6 +30,7 @@ from sottovoce.records.fingerprints import (
     MarkArray,
     marks_of,
     same_text,
+    sight,
 )
 from sottovoce.records.sealed import PrivateRecords, PublicRecords
 from sottovoce.store import LEDGERS, UnsafeStoreError, home, mark_key, private_folder, private_name, write_anew
@@ -87,6 +88,7 @@ class _Kept:
         rate: The part of the records that is kept.
         marks: Their marks.
         current: Whether it is in the format that is written today.
+        sight: What of pictures could be marked, see ``fingerprints.sight``.
     """
 
     known: Known
@@ -94,6 +96,12 @@ class _Kept:
     rate: float
     marks: MarkArray
     current: bool
+    sight: int
+
+    @property
+    def is_whole(self) -> bool:
+        """Whether the records would have no further marks here."""
+        return self.current and self.sight >= sight()
 
 
 def weigh(identity: Identity) -> None:
@@ -122,28 +130,30 @@ def keep(identity: Identity, ledger: str, data_set: str, *, anew: bool = True) -
         return
     file = _file(identity.fingerprint)
     known = Known(ledger, data_set, identity.adjacency.value, identity.unit)
-    sample = _sample(identity.records.marks(mark_key()))
-    if file.exists():
-        kept = _read(file)
-        if not anew:
-            known = replace(kept.known, begun=False)
-        # Where pictures could not be decoded before, and can be now, there are more marks.
-        is_whole = kept.current and bool(np.isin(sample.marks, kept.marks).all())
-        if is_whole and replace(kept.known, begun=False) == known:
+    kept = _read(file) if file.exists() else None
+    if kept is not None and not anew:
+        known = replace(kept.known, begun=False)
+    if kept is not None and kept.is_whole:
+        if replace(kept.known, begun=False) == known:
             return
+        sample = kept
+    else:
+        sample = _sample(*identity.records.marks_and_sight(mark_key()))
+        if kept is not None and kept.current and bool(np.isin(sample.marks, kept.marks).all()):
+            sample = replace(kept, sight=sample.sight)  # it may hold more, of pictures that cannot be decoded now
     fields: dict[str, object] = {name: getattr(known, name) for name in _HEADER_FIELDS}
-    fields |= {"limit": sample.limit, "rate": sample.rate, "width": sample.marks.shape[1]}
+    fields |= {"limit": sample.limit, "rate": sample.rate, "width": sample.marks.shape[1], "sight": sample.sight}
     header = json.dumps(fields).encode() + b"\n"
     write_anew(file, _MAGIC + header + np.ascontiguousarray(sample.marks, "<u8").tobytes())
 
 
-def _sample(marks: MarkArray) -> _Kept:
+def _sample(marks: MarkArray, seen: int) -> _Kept:
     """What is kept of records' marks, of a data set that has no ledger yet."""
     total, main, limit = len(marks), _main(marks), _ALL
     if total > MOST:
         order = np.argsort(main, kind="stable")[:MOST]
         marks, limit = marks[order], int(main[order[-1]])
-    return _Kept(Known("", "", "", ""), limit, len(marks) / total, marks, current=True)
+    return _Kept(Known("", "", "", ""), limit, len(marks) / total, marks, current=True, sight=seen)
 
 
 def closest(identity: Identity) -> Known | None:
@@ -185,11 +195,11 @@ def require_public(
         LedgerUnavailableError: The trusted store cannot be used.
     """
     try:
-        own = beside is not None and not beside.synthetic
+        own = beside is not None and not beside.synthetic and not _is_kept(beside)
         if not own and not any(True for _ in _files()):
             return
         values = [row.values for row in (rows.whole or rows.rows)] if isinstance(rows, PublicRecords) else rows
-        unknown = _sample(beside.marks(mark_key())) if own and values and beside is not None else None
+        unknown = _sample(*beside.marks_and_sight(mark_key())) if own and values and beside is not None else None
         known = _closest(marks_of(values, mark_key()), fewest=fewest, beside=unknown) if values else None
     except OSError as error:
         raise unusable(error) from None
@@ -205,6 +215,12 @@ def require_public(
             f"the ledger {known.ledger}, or most of its records are among them. Rows that are shown or asked in clear "
             "must be public. Answer from private records with --private, or show rows written by 'sotto synthesize'."
         )
+
+
+def _is_kept(records: PrivateRecords) -> bool:
+    """Whether these very records are remembered with all of their marks."""
+    file = _file(records.fingerprint)
+    return file.exists() and _read(file).is_whole
 
 
 def unusable(error: OSError) -> LedgerUnavailableError:
@@ -304,6 +320,7 @@ def _read(file: Path) -> _Kept:
         end = content.index(b"\n", len(magic))
         header = json.loads(content[len(magic) : end])
         known, limit = Known(*(header[name] for name in _HEADER_FIELDS)), int(header["limit"])
+        seen = int(header.get("sight", 0))
         first = magic == _FORMATS[-1]
         rate, width = ((limit + 1) / 2**64, 2) if first else (float(header["rate"]), int(header["width"]))
         if not 0 < rate <= 1 or not 1 <= width <= 1 + TEXTS:
@@ -317,4 +334,4 @@ def _read(file: Path) -> _Kept:
         marks[:, 1:] = np.where(
             texts != 0, (texts & ~np.uint64(3)) | np.where(long, SENTENCE, PHRASE).astype(np.uint64), 0
         )
-    return _Kept(replace(known, begun=file.with_suffix(OPENING).exists()), limit, rate, marks, magic == _MAGIC)
+    return _Kept(replace(known, begun=file.with_suffix(OPENING).exists()), limit, rate, marks, magic == _MAGIC, seen)
