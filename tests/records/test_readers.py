@@ -11,6 +11,7 @@ import pandas as pd
 import pytest
 
 from sottovoce.errors import ParameterError, RecordError, SottoError
+from sottovoce.files.tables import decoded, encoded
 from sottovoce.records.readers import MAX_CHARACTERS, read_private, read_public
 from sottovoce.records.sealed import unseal
 
@@ -254,10 +255,13 @@ def test_truncating_cuts_and_a_higher_limit_takes_the_whole(tmp_path):
         read_private(path, max_characters=9_999)
 
 
-def test_a_csv_cell_beyond_what_the_csv_module_holds_is_refused_as_long(tmp_path):
-    error = refusal(tmp_path / "rows.csv", "text\n" + "x" * 140_000 + "\n", truncate=True)
-    assert error.line == 2
-    assert "131,072" in str(error)
+def test_a_csv_cell_may_be_longer_than_the_csv_module_allows_by_itself(tmp_path):
+    path = tmp_path / "rows.csv"
+    path.write_text("text,label\n" + "x" * 140_000 + ",a\n")
+    assert values(read_private(path, max_characters=140_000)) == [(("label", "a"), ("text", "x" * 140_000))]
+    assert values(read_private(path, truncate=True)) == [(("label", "a"), ("text", "x" * MAX_CHARACTERS))]
+    rows = [{"text": "x" * 140_000, "epsilon": "0.5"}]
+    assert decoded(encoded(rows, path), path) == [{"text": "x" * 140_000, "epsilon": 0.5}]
 
 
 @pytest.mark.parametrize("limit", [0, -5])

@@ -9,7 +9,7 @@ from __future__ import annotations
 import csv
 import io
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Final
 
@@ -80,11 +80,20 @@ def decoded(content: bytes, out: Path) -> list[dict[str, Any]] | None:
             from pyarrow import parquet
 
             return list(parquet.read_table(io.BytesIO(content)).to_pylist())
-        header, *lines = csv.reader(io.StringIO(content.decode("utf-8"), newline=""), strict=True)
+        header, *lines = csv_rows(io.StringIO(content.decode("utf-8"), newline=""), len(content))
         rows = [dict(zip(header, cells, strict=True)) for cells in lines]
         return [{name: _number(cell) if name in NUMBERS else cell for name, cell in row.items()} for row in rows]
     except (ValueError, OSError, csv.Error):
         return None
+
+
+def csv_rows(lines: Iterable[str], longest: int) -> Any:
+    """A ``csv.reader`` of cells as long as this, where the process allows 131,072 characters unless it says more.
+
+    The limit is the process's: it is raised, and never lowered again.
+    """
+    csv.field_size_limit(max(csv.field_size_limit(), min(longest, 2**31 - 1)))
+    return csv.reader(lines, strict=True)
 
 
 def is_without_rows(file: Path) -> bool:

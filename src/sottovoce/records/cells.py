@@ -15,7 +15,7 @@ import struct
 import unicodedata
 from collections.abc import Mapping
 from datetime import UTC, date, datetime, time, timedelta
-from decimal import Context, Decimal, InvalidOperation
+from decimal import MAX_EMAX, MIN_EMIN, Context, Decimal, InvalidOperation
 from typing import Any, Final
 
 DEEPEST: Final = 32
@@ -192,15 +192,20 @@ def _number(text: str) -> str | None:
         return None
 
 
+def context(digits: int) -> Context:
+    """So many digits, of any exponent that a decimal can have."""
+    return Context(prec=digits, Emax=MAX_EMAX, Emin=MIN_EMIN)
+
+
 def _decimal(number: Decimal) -> str:
     if not number.is_finite():
         return "-inf" if number < 0 else "inf"
     if number == number.to_integral_value():
         if number.adjusted() < 40:
             return str(int(number))
-        return str(number.normalize(Context(prec=60)))
+        return str(number.normalize(context(60)))
     value = float(number)
-    return _fraction(value) if value and math.isfinite(value) else str(number.normalize(Context(prec=7)))
+    return _fraction(value) if value and math.isfinite(value) else str(number.normalize(context(7)))
 
 
 def _fraction(value: float) -> str:

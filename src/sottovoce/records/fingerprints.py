@@ -13,7 +13,7 @@ import re
 import unicodedata
 from array import array
 from collections.abc import Callable, Iterable, Mapping
-from decimal import Context, Decimal
+from decimal import Decimal
 from functools import lru_cache
 from importlib import resources
 from importlib.util import find_spec
@@ -23,7 +23,7 @@ from typing import Final
 import numpy as np
 from numpy.typing import NDArray
 
-from sottovoce.records.cells import ENCODED_PICTURES, PICTURES, canonical_text, is_missing
+from sottovoce.records.cells import ENCODED_PICTURES, PICTURES, canonical_text, context, is_missing
 
 Values = Mapping[str, object]
 MarkArray = NDArray[np.uint64]
@@ -379,7 +379,7 @@ def _first_text(value: object) -> str:
         return text.lower()
     text = _FIRST_MIDNIGHT.sub("", text)
     if _FIRST_NUMBER.fullmatch(text) and len(text) < 40:
-        number = Decimal(text).normalize(Context(prec=60))
+        number = Decimal(text).normalize(context(60))
         return f"{number:f}" if -40 < number.adjusted() < 40 else str(number)
     return text
 

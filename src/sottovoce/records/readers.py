@@ -20,7 +20,7 @@ from types import NoneType
 from typing import IO, TYPE_CHECKING, Any, cast
 
 from sottovoce.errors import MissingExtraError, ParameterError, RecordError
-from sottovoce.files.tables import is_without_rows
+from sottovoce.files.tables import csv_rows, is_without_rows
 from sottovoce.parameters import COUNT, Kind
 from sottovoce.records import limits
 from sottovoce.records.cells import ENCODED_PICTURES, PICTURES
@@ -293,7 +293,7 @@ def _from_csv(path: Path, longest: int) -> Iterator[Row]:
                 raise _too_long(path, line, longest)
             yield text
 
-    reader = csv.reader(texts(), strict=True)
+    reader = csv_rows(texts(), longest)
     header: list[str] | None = None
     before = 0
     try:
@@ -312,12 +312,9 @@ def _from_csv(path: Path, longest: int) -> Iterator[Row]:
                     hint=likely_delimiter(header) or "Quote cells that hold commas, quotes or line breaks.",
                 )
             yield Row(line, dict(zip(header, cells, strict=True)))
-    except csv.Error as error:
-        if "field limit" in str(error):
-            problem, hint = f"a cell is longer than {csv.field_size_limit():,} characters", "Shorten it, or use .jsonl."
-        else:
-            problem, hint = "this is not valid CSV", "Quote cells that hold quotes or commas."
-        raise RecordError(problem, file=path.name, line=before + 1, hint=hint) from None
+    except csv.Error:
+        hint = "Quote cells that hold quotes or commas."
+        raise RecordError("this is not valid CSV", file=path.name, line=before + 1, hint=hint) from None
 
 
 def _columns(names: list[str], file: str, line: int | None = None) -> list[str]:

@@ -89,6 +89,30 @@ def test_a_refusal_offers_an_epsilon_that_fits(address):
     account.reserve([charge("small", offered)])
 
 
+@pytest.mark.parametrize(("kind", "number"), [(BoundedRange, 1), (PureDP, 1), (PureDP, 3)])
+@pytest.mark.parametrize("budget", [Budget(1, 1e-6), Budget(1), Budget(1, 1e-6, alpha=16)], ids=str)
+def test_an_offered_epsilon_is_the_largest_of_the_kind_that_was_asked(tmp_path, budget, kind, number):
+    account = Ledger(str(tmp_path / "t.db")).open(WHO, budget)
+
+    def ask(epsilon: float) -> None:
+        account.reserve([Reservation(f"at {epsilon}, {i}", kind(epsilon), "test") for i in range(number)])
+
+    with pytest.raises(BudgetExhaustedError, match="Ask at epsilon") as refusal:
+        ask(7.0)
+    offered = float(str(refusal.value).split("Ask at epsilon ")[1].split(" ")[0])
+    with pytest.raises(BudgetExhaustedError):
+        ask(1.002 * offered)
+    ask(offered)
+
+
+def test_no_epsilon_is_offered_for_events_that_a_price_does_not_set_alone(tmp_path):
+    account = Ledger(str(tmp_path / "t.db")).open(WHO, Budget(1, 1e-6))
+    several = ComposedDpEvent([BoundedRange(5.0), BoundedRange(6.0)])
+    for asked in ([several], [BoundedRange(5.0), BoundedRange(6.0)]):
+        with pytest.raises(BudgetExhaustedError, match="smaller epsilon, which .sotto account. prices, or let"):
+            account.reserve([Reservation(f"{i}", event, "test") for i, event in enumerate(asked)])
+
+
 def test_repeating_a_reservation_charges_once_and_a_released_id_is_dead(address):
     account = Ledger(address).open(WHO, Budget(1.0))
     account.reserve([charge("same")])

@@ -5,17 +5,17 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from fractions import Fraction
-from typing import Any
-
-import numpy as np
+from typing import Any, Final
 
 from sottovoce.errors import BudgetExhaustedError
-from sottovoce.privacy.accounting.accountant import rdp_of_bounded_range, rho_of_bounded_range
-from sottovoce.privacy.events import DpEvent, describe
+from sottovoce.privacy.events import BoundedRange, DpEvent, PureDP, describe
 from sottovoce.privacy.ledger.budget import Budget
 from sottovoce.privacy.ledger.caps import WHOLE, budget_of
-from sottovoce.privacy.ledger.filter import FAILURE_SCALE, SCALE, Cap, Cost, Currency, first_exceeded_cap, price
+from sottovoce.privacy.ledger.filter import FAILURE_SCALE, SCALE, Cap, Cost, first_exceeded_cap, price
 from sottovoce.privacy.numbers import rounded_down, rounded_up
+
+LEAST_NAMED: Final = 1e-4
+"""No smaller epsilon is proposed."""
 
 
 def refuse(row: Any, levels: list[Cap], cost: Cost, events: Sequence[DpEvent], ledger: str) -> None:
@@ -61,31 +61,34 @@ def _next_step(budget: Budget, short: Cap, events: Sequence[DpEvent], failing: b
     count = len(events)
     fit = price(events[0], budget.currency).times_in(short.left) or 0
     more = f"At this price {fit or 'no'} more would fit. " if count > 1 or fit else ""
-    largest = largest_epsilon(short.left.loss // count, budget.currency)
-    ask = f"Ask at epsilon {rounded_down(largest)} or less, or let" if largest >= 1e-4 else "Let"
-    return f"{more}{ask} the data owner grant more with 'sotto ledger grant'."
+    return f"{more}{_smaller(events, short.left, budget.currency)} the data owner grant more with 'sotto ledger grant'."
 
 
-def largest_epsilon(left: int, currency: str) -> float:
-    """The largest epsilon of one selection that ``left`` units pay for, rounded down to four digits.
+def _smaller(events: Sequence[DpEvent], left: Cost, currency: str) -> str:
+    """What would fit, where the events are of a kind that a price sets alone."""
+    share = Cost(left.loss // len(events), left.failure // len(events))
+    largest = largest_epsilon(events[0], share, currency) if all(event == events[0] for event in events) else None
+    if largest is None:
+        return "Ask at a smaller epsilon, which 'sotto account' prices, or let"
+    return f"Ask at epsilon {rounded_down(largest)} or less, or let" if largest >= LEAST_NAMED else "Let"
+
+
+def largest_epsilon(event: DpEvent, left: Cost, currency: str) -> float | None:
+    """The largest epsilon of one release of an event's kind that ``left`` pays for, rounded down to four digits.
+
+    ``None`` for an event of another kind: how its cost follows from the epsilon that was asked is its method's.
 
     Example:
-        >>> largest_epsilon(SCALE // 3, "epsilon")
+        >>> largest_epsilon(BoundedRange(3.0), Cost(SCALE // 3), "epsilon")
         0.3333
     """
-    kind = Currency.parse(currency)
-    if kind.name == "epsilon":
-        return float(rounded_down(Fraction(left, SCALE)))
-
-    def cost(epsilon: float) -> float:
-        if kind.alpha is None:
-            return rho_of_bounded_range(epsilon)
-        return float(rdp_of_bounded_range(epsilon, np.array([kind.alpha]))[0])
-
-    low, high = 0.0, 1_000.0
+    if not isinstance(event, BoundedRange | PureDP):
+        return None
+    low, high = 0.0, event.eta if isinstance(event, BoundedRange) else event.epsilon
     for _ in range(60):
         middle = (low + high) / 2
-        low, high = (middle, high) if cost(middle) * (1 + 1e-9) <= left / SCALE else (low, middle)
+        fits = (price(type(event)(middle), currency).times_in(left) or 0) > 0
+        low, high = (middle, high) if fits else (low, middle)
     return float(rounded_down(low))
 
 
