@@ -44,6 +44,19 @@ def test_a_run_is_one_point_of_the_ledger_and_its_certificate_holds(desk):
     assert len(certificate["ledger"]) == 1
 
 
+@pytest.mark.parametrize("figure", ["epsilon", "delta"])
+def test_with_the_ledger_the_event_of_a_certificate_is_the_one_that_was_charged(desk, figure):
+    """To another processor's rounding it could be another one: with the ledger there is no need to work it out."""
+    desk(*COMMAND, *LEDGER)
+    file = desk.folder / "demos.jsonl.certificate.json"
+    held = json.loads(file.read_text("utf-8"))
+    held["event"][figure] *= 1 - 5e-10
+    file.write_text(json.dumps(held), "utf-8")
+    assert desk("verify", "certificate", file.name)[0] == 0
+    code, out, _ = desk("verify", "certificate", file.name, "--ledger", "notes.db")
+    assert (code, "another event was charged" in out) == (2, True), out
+
+
 @pytest.fixture
 def other_processor(monkeypatch):
     """Rounds loss distributions in another way, by a factor."""

@@ -100,9 +100,10 @@ class StabilityHistogram(Checked, Mechanism):
         scale, threshold, count = self.scale(items), self.threshold(items), items.counts[item]
         if count == 0:
             return np.array([1.0] + [0.0] * (values + 1))
-        beyond = at_least(np.arange(threshold, threshold + values + 1) + 1 - count, scale)
-        hidden = at_least(count - threshold, scale)
-        return np.array([float(hidden), *(beyond[:-1] - beyond[1:]), beyond[-1]], dtype=np.float64)
+        noise, rate = np.arange(threshold + 1, threshold + values + 1) - count, float(1 / scale)
+        shown = np.tanh(rate / 2) * np.exp(-rate * np.abs(noise))  # differences of tails would cancel
+        hidden, more = at_least(np.array([count - threshold, threshold + values + 1 - count]), scale)
+        return np.array([hidden, *shown, more], dtype=np.float64)
 
 
 @lru_cache(maxsize=256)

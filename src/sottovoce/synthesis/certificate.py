@@ -303,7 +303,7 @@ class Certificate:
         """As ``_event``; and what its price came to, where that is what was charged, in words."""
         event, times, told = self._event_of_parameters(), self._times, "the same"
         if not self._decoder().refundable:  # what was charged is one point of its profile
-            point = point_of(self.event if times == 1 else self.event.get("inner"))
+            point = point_of(self._stated_point)
             delta = self.delta / times
             if point is None or not math.isclose(point.delta, delta, rel_tol=1e-9):
                 raise InputError(ANOTHER_EVENT)
@@ -312,6 +312,13 @@ class Certificate:
                 raise InputError(ANOTHER_EVENT)
             event, told = point, report.beside(point.epsilon)
         return require_same_event(self.event, SelfComposedDpEvent(event, times) if times > 1 else event), told
+
+    @property
+    def _stated_point(self) -> Any:
+        """What is said to be charged each time, where that is one point of a profile; ``None`` where it is not."""
+        if self._decoder().refundable:
+            return None
+        return self.event if self._times == 1 else self.event.get("inner")
 
     @property
     def _times(self) -> int:
@@ -482,6 +489,7 @@ class Certificate:
         expected = LedgerNote(self.method, self.model, self.change, self.tokens, self.seeded, isolated)
         try:
             request = None if self.format == _WITHOUT_REQUEST else asked_hash(self.asked)
+            point = self._stated_point
         except _UNREADABLE:
             return Check(what, False, "the request cannot be read")
         for entry in paid:
@@ -490,6 +498,8 @@ class Certificate:
                 return Check(what, False, "they were noted for another method, model, change, length or promise")
             if detail.get("asked") != request:
                 return Check(what, False, "something else was asked for when they were charged")
+            if point is not None and canonical(detail.get("event")) != canonical(point):
+                return Check(what, False, "another event was charged")
         return self._is_covered(what, lambda: [event_from_json(_detail(entry)["event"]) for entry in paid])
 
     def _left(self, what: str, rows: Sequence[Mapping[str, Any]] | None, noted: Sequence[Any]) -> Check:

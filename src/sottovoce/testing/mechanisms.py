@@ -178,6 +178,11 @@ class _Mechanism:
             self._follows({key: float(p) for key, p in stated.items()}, drawn, world)
         self._pooled_scores(draw, priors)
 
+    @property
+    def _chosen(self) -> int:
+        """How many candidates it chooses."""
+        return int(getattr(self.mechanism, "k", 1))
+
     def _law(self, scores: Scores, prior: bool) -> Any:
         return self.mechanism.law(scores, *self._prior(scores, prior))
 
@@ -196,13 +201,14 @@ class _Mechanism:
 
     def _votes(self) -> Iterator[tuple[tuple[int, ...], dict[Adjacency, list[tuple[int, ...]]]]]:
         """Counts of votes, and what one vote that leaves or moves makes of them; long leads are among them."""
-        most = 4 if self.full else 3
+        size = max(3, self._chosen + 1)
+        most = (4 if self.full else 3) if size < 5 else 2
         lopsided = [
-            tuple(60 * (i == big) + (i == single) for i in range(3)) for big, single in ((0, 1), (1, 0), (1, 2))
+            tuple(60 * (i == big) + (i == single) for i in range(size)) for big, single in ((0, 1), (1, 0), (1, 2))
         ]
-        for counts in [*itertools.product(range(most), repeat=3), *lopsided]:
-            gone = [tuple(c - (i == out) for i, c in enumerate(counts)) for out in range(3) if counts[out]]
-            moved = [tuple(c + (i == into) for i, c in enumerate(less)) for less in gone for into in range(3)]
+        for counts in [*itertools.product(range(most), repeat=size), *lopsided]:
+            gone = [tuple(c - (i == out) for i, c in enumerate(counts)) for out in range(size) if counts[out]]
+            moved = [tuple(c + (i == into) for i, c in enumerate(less)) for less in gone for into in range(size)]
             if gone:
                 yield (
                     counts,
@@ -218,9 +224,9 @@ class _Mechanism:
     def _random_scores(self, count: int) -> Iterator[tuple[Scores, Scores]]:
         """Two to five candidates, any change within a bound, extreme ones and leads past the floor among them."""
         dice = seeded(20261121)
-        least = max(2, int(getattr(self.mechanism, "k", 1)) + 1)
+        least = max(2, self._chosen + 1)
         for _ in range(count):
-            labels, bound = least + dice.below(6 - least), 1 + dice.below(3)
+            labels, bound = least + dice.below(max(1, 6 - least)), 1 + dice.below(3)
             values = np.array([dice.below(9) for _ in range(labels)])
             if dice.below(5) == 0:
                 values[dice.below(labels)] += (20, 70)[dice.below(2)]
@@ -237,7 +243,7 @@ class _Mechanism:
 
     def _many_moved(self) -> tuple[Scores, Scores]:
         """Many candidates, of which a half rises by one and the other falls by one; few where several are chosen."""
-        size = MANY if getattr(self.mechanism, "k", 1) == 1 else 8
+        size = MANY if self._chosen == 1 else 8 + 2 * (self._chosen // 4)
         moved = [1] * (size // 2) + [-1] * (size // 2)
         first, second = (
             Scores(values, sensitivity=2, adjacency=Adjacency.REPLACE_ONE, squared_l2=size)
@@ -285,7 +291,7 @@ class _Mechanism:
             exact: Whether the law is stated in fractions. One in floating point may add up as many steps of noise as
                 a bound is large, so it gets small bounds alone.
         """
-        least = max(2, int(getattr(self.mechanism, "k", 1)) + 1)
+        least = max(2, self._chosen + 1)
         most = 12 if least == 2 else least + 3
         for _ in range(6):
             large = 16 << dice.below(17) if exact else 16
@@ -450,7 +456,7 @@ class _Mechanism:
             self._follows(joint, lows, f"which of 'a' and 'b' is low, {world}")
             same = sum(p * p for p in stated.values())
             for _ in range(SOURCES):
-                self._sources(pool, partial(_shown_as, "b", release), same, world)
+                self._sources(pool, partial(_shown_as, "b", last, release), same, world)
         self._pool_follows(pool)
 
     def _held(self, change: Change, cap: int) -> Iterator[tuple[list[list[str]], list[list[str]]]]:
@@ -597,9 +603,10 @@ def _parts_of(masses: FloatArray) -> tuple[int, dict[str, float]]:
     return middle, chances | multiples | {"same": same, "opposite": opposite}
 
 
-def _shown_as(item: str, release: Callable[[Randomness], Any], source: Randomness) -> int | None:
-    """The noisy count of an item; ``None`` where it is hidden."""
-    return dict(release(source)).get(item)
+def _shown_as(item: str, last: int, release: Callable[[Randomness], Any], source: Randomness) -> int | None:
+    """The noisy count of an item, or that it is this large at least; ``None`` where it is hidden."""
+    shown = dict(release(source)).get(item)
+    return None if shown is None else min(last, int(shown))
 
 
 def _sizes(cluster: Callable[[PrivatePoints, Randomness], Any], points: PrivatePoints, source: Randomness) -> list[int]:
