@@ -154,10 +154,25 @@ def test_the_law_of_a_text_follows_its_own_end(right, short):
 
 @pytest.mark.slow
 @pytest.mark.parametrize(
-    "right", [decoders.EndsAtARepetition(), decoders.EndsAtALine(), decoders.EndsByACoin()], ids=name
+    "right",
+    [decoders.EndsAtARepetition(), decoders.EndsAtALine(), decoders.EndsByACoin(), decoders.EndsByATest()],
+    ids=name,
 )
 def test_a_text_may_end_by_what_was_released_and_by_a_coin(right):
     assert check_decoder(right).passed
+
+
+def test_texts_whose_end_is_drawn_are_compared_by_what_the_draw_is_given():
+    for decoder, problem in ((decoders.EndsByATest(), ""), (decoders.EndsByALoudTest(), "sensitivity")):
+        price = Price(12.0, 1e-6)
+        contract, plan, found = contract_of(decoder), plan_for(decoder, 2, price=price), ""
+        try:
+            contract._texts(plan, contract._claim(plan, price), 1, 0)
+        except ContractError as error:
+            found = error.contract
+        assert found == problem
+        assert "whose end is drawn" in contract.report.uncompared[0]
+        assert not any(check.contract == "neighbours" for check in contract.report.checks)
 
 
 @pytest.mark.parametrize("right", [decoders.EndsAtARepetition(), decoders.EndsByACoin()], ids=name)

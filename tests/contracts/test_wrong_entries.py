@@ -9,6 +9,7 @@ from contracts.wrong import answerers, decoders, fitters, mechanisms, methods
 from sottovoce.mechanisms.gaussian import GaussianVector
 from sottovoce.mechanisms.laplace import Laplace
 from sottovoce.mechanisms.noisy_max import GaussianNoisyMax, LaplaceNoisyMax
+from sottovoce.mechanisms.propose_test_release import ProposeTestRelease
 from sottovoce.mechanisms.stability_histogram import StabilityHistogram
 from sottovoce.methods.base import make_method
 from sottovoce.methods.poe import PoE
@@ -215,6 +216,10 @@ ANSWERERS = [
     (answerers.KeepsCounts, "state", "follows what was asked before it"),
     (answerers.KeepsCountsOfSamples, "state", "(?s)follows what was asked before it.*without-replacement"),
     (answerers.UniverseOfAFewUnsaid, "candidates", "compares no public answers"),
+    (answerers.SilentWhereFewOfAHundred, "post-processing", "(?s)two outcomes.*120 times"),
+    (answerers.TooLargeAnOptionOfAHundred, "draws", "raised ParameterError: top is 64"),
+    (answerers.AtLeastAHundredth, "composition", r"(?s)costs epsilon 0\.0099.*without-replacement"),
+    (answerers.EveryCommonOfSixty, "composition", r"costs epsilon \d\d"),
     (answerers.TellsBehindACoin, "post-processing", "two outcomes"),
     (answerers.CoinForALongText, "asks", "throws other coins"),
     (answerers.AddsEarlierQuestions, "order", "what it adds up"),
@@ -322,6 +327,7 @@ RIGHT = [
     GaussianNoisyMax(rho=4.0),
     GaussianNoisyMax(rho=20.0),
     StabilityHistogram(epsilon=0.05, failure_delta=0.01),
+    pytest.param(StabilityHistogram(epsilon=0.001, failure_delta=1e-6), marks=pytest.mark.slow),
 ]
 """Right mechanisms at parameters at which laws are wide, or underflow in floating point."""
 
@@ -329,6 +335,13 @@ RIGHT = [
 @pytest.mark.cases(1)
 @pytest.mark.parametrize("right", RIGHT, ids=repr)
 def test_no_right_mechanism_is_refused_for_its_parameters(right):
+    assert check_mechanism(right).passed
+
+
+@pytest.mark.parametrize(
+    "right", [StabilityHistogram(epsilon=20.0, failure_delta=1e-9), ProposeTestRelease(1.0, 0.01, k=3)], ids=repr
+)
+def test_sharp_histograms_and_several_choices_are_compared(right):
     assert check_mechanism(right).passed
 
 

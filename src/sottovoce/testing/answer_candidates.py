@@ -25,8 +25,6 @@ from sottovoce.testing.draw_tape import Tape, numbers_of, running
 from sottovoce.testing.label_worlds import seeded
 from sottovoce.testing.report import ContractError, Report, must_not_raise
 
-SIZES: Final = (worlds.MANY, 4, 144, 600)
-"""Experts, the first number of them that an answerer takes."""
 QUERY: Final = {"question": "what of the card?"}
 SEED: Final = 7
 """Of a session and of the draw that it is compared with: a free method may draw at random."""
@@ -115,7 +113,7 @@ def _texts(requests: Sequence[WritingRequest]) -> list[str | None]:
 
 def _unseen(answerer: Answerer, relation: Relation, subject: str, price: Price) -> bool:
     """Further public answers change nothing; whether the answerer plans in this relation."""
-    for number in SIZES:
+    for number in worlds.SIZES:
         setting = relation.setting(number, 1, 1)
         try:
             plan = answerer.plan(price, setting)

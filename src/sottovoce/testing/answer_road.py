@@ -15,7 +15,7 @@ import numpy as np
 
 from sottovoce.errors import InputError, ModelError
 from sottovoce.experts.written import WrittenEnsemble, WrittenOutputs
-from sottovoce.methods.answering.answerer import Answerer
+from sottovoce.methods.answering.answerer import Answerer, AnswerPlan, PublicSide
 from sottovoce.methods.base import Price
 from sottovoce.models.base import WritingRequest
 from sottovoce.models.fake import FakeScorer, FakeWriter
@@ -57,31 +57,39 @@ TASK: Final = _Task()
 def road(answerer: Answerer, subject: str, report: Report, price: Price) -> None:
     """Drives one answer from records on, in the first relations of every adjacency that the answerer plans for."""
     for relation in worlds.RELATIONS:
-        experts = worlds.MANY
         public = worlds.public_side(len(worlds.POOL), worlds.Writing())
-        setting = relation.setting(experts, len(public.candidates), len(public.universe))
-        try:
-            plan = answerer.plan(price, setting)
-        except InputError:
+        plan, experts = _planned(answerer, relation, price, public)
+        if plan is None:
             continue
-        where = str(relation)
+        setting, where = plan.setting, str(relation)
         with must_not_raise("road", subject, "an answer from records", where):
-            first = _ensemble(relation, plan.setting.sampling, {}).ask(QUERY, "zero shot")
-            failing = _ensemble(relation, plan.setting.sampling, {3: "own"}).ask(QUERY, "zero shot")
+            first = _ensemble(relation, experts, setting.sampling, {}).ask(QUERY, "zero shot")
+            failing = _ensemble(relation, experts, setting.sampling, {3: "own"}).ask(QUERY, "zero shot")
             for outputs in (first, failing):
                 _require_shape(outputs, setting.experts, subject, where)
                 outcome = plan.answerer.draw(plan.setting, outputs, public, seeded(5))
                 plan.answerer.finish(outcome, public)
         if relation.adjacency.size_is_public and relation.sampling.shots == 1:  # else secret keys deal units out
             _require_own_failure(first, failing, subject, where)
-        _require_no_quote(relation, plan.setting.sampling, subject, where)
+        _require_no_quote(relation, experts, plan.setting.sampling, subject, where)
         report.kept("road", 1, "answers from records on, with prompts that fail")
 
 
-def _ensemble(relation: Relation, sampling: Any, fails: Mapping[int, str]) -> WrittenEnsemble:
+def _planned(answerer: Answerer, relation: Relation, price: Price, public: PublicSide) -> tuple[AnswerPlan | None, int]:
+    """A plan for the first number of experts that it takes."""
+    for experts in worlds.SIZES:
+        try:
+            setting = relation.setting(experts, len(public.candidates), len(public.universe))
+            return answerer.plan(price, setting), experts
+        except InputError:
+            continue
+    return None, 0
+
+
+def _ensemble(relation: Relation, experts: int, sampling: Any, fails: Mapping[int, str]) -> WrittenEnsemble:
     """Experts over as many records as the relation's setting has; the writer fails on those that are named."""
     adjacency = relation.adjacency
-    count = worlds.MANY * relation.sampling.shots * relation.population
+    count = experts * relation.sampling.shots * relation.population
     texts = list(worlds.SMALL)
     rows = [Row(n + 1, {"id": f"id{n}", "text": f"record {n}", "answer": texts[n % len(texts)]}) for n in range(count)]
     records = PrivateRecords(rows, source="a world", synthetic=True)
@@ -130,11 +138,11 @@ def _require_own_failure(first: WrittenOutputs, failing: WrittenOutputs, subject
         raise ContractError("road", subject, "a null expert has a vector", where)
 
 
-def _require_no_quote(relation: Relation, sampling: Any, subject: str, where: str) -> None:
+def _require_no_quote(relation: Relation, experts: int, sampling: Any, subject: str, where: str) -> None:
     """A failure that experts share is the model's, and what it said of it stays inside."""
-    everybody = dict.fromkeys(range(worlds.MANY * relation.sampling.shots * relation.population), "shared")
+    everybody = dict.fromkeys(range(experts * relation.sampling.shots * relation.population), "shared")
     try:
-        _ensemble(relation, sampling, everybody).ask(QUERY, "zero shot")
+        _ensemble(relation, experts, sampling, everybody).ask(QUERY, "zero shot")
     except ModelError as failure:
         if SECRET in str(failure) or failure.__context__ is not None:
             raise ContractError("road", subject, "a failure quotes a record", where) from None

@@ -46,8 +46,14 @@ POOL: Final[Mapping[str, tuple[float, ...]]] = {
 DIMENSION: Final = 3
 SMALL: Final = ("a lost card", "a late fee", "block the lost card today")
 """Experts beside the one that changes, for laws that are written out."""
+BESIDE: Final = "a secret codeword"
+"""Of the others in a crowd: it shares no word with those of which ever fewer are counted."""
 MANY: Final = 48
 """Experts of a world in which groups can be found."""
+CROWDS: Final = (144, 600)
+"""More of them, one after another, where an answerer refuses fewer."""
+SIZES: Final = (MANY, 4, *CROWDS)
+"""Experts, of which one check takes the first number that an answerer takes."""
 
 
 @final

@@ -37,7 +37,7 @@ from sottovoce.testing import answer_worlds as worlds
 from sottovoce.testing.accepted_prices import accepted
 from sottovoce.testing.answer_candidates import candidates
 from sottovoce.testing.answer_road import road
-from sottovoce.testing.answer_worlds import RELATIONS, Neighbourhood, Relation, World, Writing
+from sottovoce.testing.answer_worlds import CROWDS, RELATIONS, Neighbourhood, Relation, World, Writing
 from sottovoce.testing.asked_first import Beside, follows_the_order
 from sottovoce.testing.claims import FloatArray, is_empty
 from sottovoce.testing.draw_losses import Losses, law_of, losses_of, too_far
@@ -49,7 +49,7 @@ from sottovoce.testing.label_worlds import seeded
 from sottovoce.testing.ladders import TOP, pairs_of
 from sottovoce.testing.options import edges_of, name_of, settings_of, subject_of
 from sottovoce.testing.pools import Pool
-from sottovoce.testing.replays import OTHER_COINS, OWN_COINS, Coins
+from sottovoce.testing.replays import OTHER_COINS, OWN_COINS, Coins, answering
 from sottovoce.testing.report import ContractError, Effort, Report, must_not_raise
 
 PRICES: Final = (Price(8.0, 1e-6), Price(1.0, 1e-6), Price(3.0, 1e-4), Price(0.3, 1e-3), Price(16.0, 1e-9))
@@ -59,8 +59,6 @@ EDGES: Final = (Price(3e-6, 1e-9), Price(1_000.0, 1e-6))
 """Prices near the ends of their range: refused before the charge, or drawn."""
 SIZES: Final = (4, worlds.MANY)
 """Experts: few, whose laws are written out, and as many as a clustering needs."""
-CROWDS: Final = (144, 600)
-"""More of them, one after another, where an answerer refuses both sizes."""
 CONTRACTS: Final = (
     "price", "sensitivity", "order", "post-processing", "composition", "prices", "state", "draws", "sampler",
     "candidates", "road",
@@ -180,8 +178,8 @@ class _Answerer:
                 self._alone(plan, relation, experts)
                 self._whatever_is_drawn(plan, relation, experts)
                 self._sampler(plan, relation, experts)
-            if self.first or self.full:
-                self._at_the_edges(relation)
+        for relation in self._taken if self.first or self.full else ():
+            self._at_the_edges(relation)
         self._whatever_is_priced()
         for relation in self._taken[:1]:
             self._options_at_the_edges(relation)
@@ -371,7 +369,7 @@ class _Answerer:
         """The same of worlds that differ in how many experts write one text, from many to none, one by one."""
         for climbed in worlds.climbed(relation):
             for size in (TOP, worlds.MANY, *CROWDS):  # the larger ones where so few are refused
-                rungs = [(*worlds.SMALL[2:] * (size - TOP), *world) for world in climbed]
+                rungs = [(*(worlds.BESIDE,) * (size - TOP), *world) for world in climbed]
                 setting = self._setting(relation, len(rungs[0]))
                 plans = (self._plan(price, setting, relation) for price in self.prices)
                 plan = next((each for each in plans if each is not None), None)
@@ -383,19 +381,30 @@ class _Answerer:
     def _replayed(
         self, plan: AnswerPlan, relation: Relation, data: Sequence[World], source: Randomness
     ) -> Iterator[list[Tape]]:
-        """Draws of all of these worlds with the releases of the first, and again for other coins of the draw's own."""
+        """Draws of all of these worlds with the releases of the first.
+
+        They are made again for other coins of the draw's own, and with all threshold tests answered yes, and no.
+        """
         for seed in range(OWN_COINS):
             tapes, thrown = self._with_coins(plan, relation, data, source, seed)
             yield tapes
+            for answer in (True, False) if seed == 0 and any(draw.test for draw in tapes[0].draws) else ():
+                yield self._with_coins(plan, relation, data, source, seed, answering(answer))[0]
             if not thrown:
                 return
 
     def _with_coins(
-        self, plan: AnswerPlan, relation: Relation, data: Sequence[World], source: Randomness, seed: int
+        self,
+        plan: AnswerPlan,
+        relation: Relation,
+        data: Sequence[World],
+        source: Randomness,
+        seed: int,
+        told: Teller | None = None,
     ) -> tuple[list[Tape], list[int]]:
         """One of them, with the coins that were thrown: all worlds ask the same, and have one outcome."""
         coins = Coins(seed)
-        first, made = self._draw(plan, relation, data[0], randomness=coins, noise=source)
+        first, made = self._draw(plan, relation, data[0], told, randomness=coins, noise=source)
         released = [draw.outcome for draw in first.draws]
         if not first.draws and not first.others:
             raise ContractError("drive", self.subject, "it draws from no mechanism of the package", str(relation))
@@ -549,8 +558,9 @@ class _Answerer:
 
     def _options_at_the_edges(self, relation: Relation) -> None:
         """An option at an end of its range is refused where it is planned, or can be drawn."""
-        setting = self._setting(relation, worlds.MANY)
-        world = worlds.neighbourhoods(relation, worlds.MANY)[0][0]
+        experts = max(self._drawn_plan(relation)[1], worlds.MANY)
+        setting = self._setting(relation, experts)
+        world = worlds.neighbourhoods(relation, experts)[0][0]
         for name, ends in edges_of(type(self.answerer)).items():
             for end in ends:
                 with must_not_raise("price", self.subject, f"its plan at {name} {end}", str(relation)):

@@ -297,6 +297,12 @@ class _Decoder:
     def _texts(self, plan: DecodingPlan, claim: Claim, most: int, home: int) -> None:
         """Data sets a change apart: the joint law of all texts of both batches, which are drawn independently."""
         setting, seen = plan.setting, dict[DataSet, Any]()
+        if setting.tokens > 1 and worlds.draws_behind_tokens(
+            plan, Scene(sessions.DATA, setting.adjacency, setting.tokens)
+        ):
+            self.report.not_compared(f"{self.subject}: laws of texts, whose end is drawn")
+            Moves(plan, self.subject, self._setting(plan), self.report).check(every=False)
+            return
         possible = worlds.every_text(setting.tokens)
 
         def of(data: DataSet) -> Any:

@@ -17,7 +17,7 @@ import numpy as np
 
 from sottovoce.mechanisms.base import SelectionMechanism, log_law
 from sottovoce.mechanisms.laplace import Laplace
-from sottovoce.privacy.accounting.accountant import RdpAccountant
+from sottovoce.privacy.accounting.accountant import RdpAccountant, Report
 from sottovoce.privacy.aggregates import Counts, ItemCounts, Scores, VectorSum
 from sottovoce.privacy.events import (
     BoundedRange,
@@ -181,10 +181,11 @@ class Losses:
         kinds = [kind for kind in self._kinds if kind and not any(_less(kind, other) for other in self._kinds)]
         kinds = sorted(kinds, key=lambda kind: sum(map(_size, kind)), reverse=True)[:MOST_KINDS]
         for point in (delta, 0.1):
-            allowed = self._epsilon(event, point)
+            priced = self._priced(event, point)
+            allowed = float(priced.epsilon)
             for parts in kinds:
                 lost = min(self._epsilon(ComposedDpEvent(list(parts)), point), self._even(parts, point))
-                if lost > allowed * SLACK + 1e-9:
+                if lost > allowed * (SLACK + priced.rounding) + 1e-9:
                     problem = (
                         f"what it draws costs epsilon {lost:.6g} at delta {point:g} in one pair of worlds, and its "
                         f"event {event} says {allowed:.6g}"
@@ -200,7 +201,10 @@ class Losses:
         return self._epsilon(SelfComposedDpEvent(BoundedRange(max(ranges)), len(ranges)), delta)
 
     def _epsilon(self, event: Any, delta: float) -> float:
-        return float(RdpAccountant(self.adjacency).compose(event).report(delta).epsilon)
+        return float(self._priced(event, delta).epsilon)
+
+    def _priced(self, event: Any, delta: float) -> Report:
+        return RdpAccountant(self.adjacency).compose(event).report(delta)
 
 
 def _merged(losses: Sequence[DpEvent]) -> tuple[DpEvent, ...]:

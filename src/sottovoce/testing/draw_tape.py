@@ -128,7 +128,7 @@ class Tape:
         public = tuple(part for part in given if part is not self.randomness)
 
         def drawn() -> Any:
-            if type(mechanism) in self._known or not _needs_noise(aggregate):
+            if type(mechanism) in self._known or not needs_noise(aggregate):
                 return real(mechanism, aggregate, *map(self.noise_for, given))
             self._known.add(type(mechanism))
             noise = _Asked(self._noise)
@@ -210,7 +210,7 @@ class _Asked:
         return self._source.below(bound)
 
 
-def _needs_noise(aggregate: Any) -> bool:
+def needs_noise(aggregate: Any) -> bool:
     """Whether a release of it is no foregone conclusion: one candidate, or no item, is."""
     return not isinstance(aggregate, ItemCounts) and (not isinstance(aggregate, Scores) or len(aggregate.values) > 1)
 

@@ -52,6 +52,11 @@ def teller(first: Tape, lost: list[int]) -> Teller:
     return told
 
 
+def answering(answer: bool) -> Teller:
+    """Every threshold test has this answer; everything else is drawn."""
+    return lambda number, draw: NotImplemented if draw.test is None else answer
+
+
 def kind(draw: Draw) -> tuple[str, str, int | None]:
     """What a release must have in common with another one to be given in its place."""
     size = len(draw.aggregate.values) if hasattr(draw.aggregate, "values") else None

@@ -24,6 +24,7 @@ from sottovoce.privacy.unit import SWAP, Adjacency
 from sottovoce.randomness import Randomness
 from sottovoce.records.sealed import PrivateRecords, Row
 from sottovoce.tasks import Task
+from sottovoce.testing.draw_tape import Tape, needs_noise, running
 from sottovoce.testing.draws import mixture
 from sottovoce.testing.label_worlds import seeded
 from sottovoce.testing.ladders import ladders
@@ -317,6 +318,14 @@ def law_of_text(plan: DecodingPlan, scene: Scene, batch: int) -> dict[tuple[int,
                 (law if over else following)[whole] = mass * p
         waiting = following
     return law
+
+
+def draws_behind_tokens(plan: DecodingPlan, scene: Scene) -> bool:
+    """Whether something is drawn though the token is given, such as a test of whether the text ends."""
+    chooser, tape = chooser_of(plan, source := seeded(0)), Tape(source)
+    with running(tape):
+        chooser.next(scene.step(0, ()), [0])
+    return bool(tape.others) or any(needs_noise(draw.aggregate) for draw in tape.draws)
 
 
 def drawn_text(plan: DecodingPlan, scene: Scene, batch: int, source: Randomness) -> tuple[int, ...]:

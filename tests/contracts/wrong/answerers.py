@@ -541,15 +541,18 @@ class TestedForLess(FirstCommon):
 class EveryCommon(FirstCommon):
     """Every keyword that enough experts wrote, by one run that goes on after each yes."""
 
+    least: ClassVar[int] = 3
+
     def draw(self, setting, experts, public, randomness):
         return Outcome(self.name, {"word": " and ".join(self.common(experts, public, randomness)) or "anything"})
 
     def common(self, experts, public, randomness):
         counts = experts.keyword_counts(public.universe)
         most = counts.sensitivity
-        run = AboveThreshold(self.eta).start(3, sensitivity=most, adjacency=counts.adjacency, randomness=randomness)
+        above, adjacency = AboveThreshold(self.eta), counts.adjacency
+        run = above.start(self.least, sensitivity=most, adjacency=adjacency, randomness=randomness)
         for word, count in zip(public.universe, counts.values.tolist(), strict=True):
-            if run.above(Counts([count], l1=most, adjacency=counts.adjacency)):
+            if run.above(Counts([count], l1=most, adjacency=adjacency)):
                 run.over = False
                 yield word
 
@@ -715,4 +718,45 @@ class UniverseOfAFewUnsaid(UniverseUnsaid):
     def calibrated(self, price, setting):
         if (setting.experts or 1) > 24:
             raise ParameterError("experts", setting.experts, "24 or fewer")
+        return super().calibrated(price, setting)
+
+
+@dataclass(frozen=True)
+class SilentWhereFewOfAHundred(SilentWhereFew):
+    """The same, and takes a hundred experts or more."""
+
+    def calibrated(self, price, setting):
+        if (setting.experts or 0) < 100:
+            raise ParameterError("experts", setting.experts, "100 or more")
+        return super().calibrated(price, setting)
+
+
+@dataclass(frozen=True)
+class TooLargeAnOptionOfAHundred(TooLargeAnOption):
+    """The same, and takes a hundred experts or more."""
+
+    def calibrated(self, price, setting):
+        if (setting.experts or 0) < 100:
+            raise ParameterError("experts", setting.experts, "100 or more")
+        return super().calibrated(price, setting)
+
+
+@dataclass(frozen=True)
+class AtLeastAHundredth(OneKeyword):
+    """Draws at an epsilon of a hundredth at least where a sample is drawn, and charges what it was given."""
+
+    def draw(self, setting, experts, public, randomness):
+        eta = self.eta if setting.rate is None else max(self.eta, 0.01)
+        return self.outcome(public.universe[Exponential(eta).select(self.counts(experts, public), randomness)], experts)
+
+
+@dataclass(frozen=True)
+class EveryCommonOfSixty(EveryCommon):
+    """Goes on after each yes, which sixty experts are wanted for, at prices of a half and more."""
+
+    least: ClassVar[int] = 60
+
+    def calibrated(self, price, setting):
+        if price.epsilon < 0.5:
+            raise ParameterError("epsilon", price.epsilon, "a half or more")
         return super().calibrated(price, setting)

@@ -379,10 +379,12 @@ class _OwnSampler(TokenSampler):
         return None, None
 
     def _draw(self, step, public):
-        return public.token(Exponential(self._plan.eta).select(self._scores(step, public), self._randomness))
+        selection = self._plan.decoder.mechanisms(self._plan)[0]
+        return public.token(selection.select(self._scores(step, public), self._randomness))
 
     def _law(self, step, public):
-        return np.array([float(p) for p in Exponential(self._plan.eta).law(self._scores(step, public))])
+        selection = self._plan.decoder.mechanisms(self._plan)[0]
+        return np.array([float(p) for p in selection.law(self._scores(step, public))])
 
     def _scores(self, step, public):
         return Clipped(self._plan.decoder.clip).scores(self._plan, step, public)
@@ -1260,3 +1262,48 @@ class NoisyRowOfThreeTokens(NoisyRowThenToken):
 
 class NotADecoder(Decoder):
     """Cannot be made."""
+
+
+class _EndTestSampler(_OwnSampler):
+    """One selection a token with its law, and a threshold test: a text ends where two experts put the end first."""
+
+    heard = 1
+
+    def _draw(self, step, public):
+        rows, setting = _rows_of(step), self._plan.setting
+        token = super()._draw(_with_rows(step, rows.clone()), public)
+        heard = rows[rows.isfinite().all(dim=1)][:, :-1]
+        sure = int((heard.argmax(dim=1) == min(self._eos_tokens)).sum()) if len(heard) else 0
+        above = self._plan.decoder.mechanisms(self._plan)[1]
+        most = setting.change.rows
+        run = above.start(1, sensitivity=most, adjacency=setting.adjacency, randomness=self._randomness)
+        self.over = run.above(Counts([self.heard * sure], l1=most, adjacency=setting.adjacency)) or self.over
+        return token
+
+    def _executed(self):
+        return [self.length, self.length]
+
+
+class _LoudEndTestSampler(_EndTestSampler):
+    heard = 2
+
+
+@dataclass(frozen=True)
+class EndsByATest(Own):
+    """Right: a text ends where a threshold test says so, which is charged for every token."""
+
+    sampler: ClassVar[type[TokenSampler]] = _EndTestSampler
+
+    def parts(self, setting):
+        return [*super().parts(setting), Part(AminTest(setting.experts, 2.5), setting.tokens)]
+
+    def mechanisms(self, plan):
+        selection, test = (part.row.event(plan.setting.change) for part in self.parts(plan.setting))
+        return [Exponential(selection.eta), AboveThreshold(test.epsilon)]
+
+
+@dataclass(frozen=True)
+class EndsByALoudTest(EndsByATest):
+    """Asks the test of twice the number of experts that it says."""
+
+    sampler: ClassVar[type[TokenSampler]] = _LoudEndTestSampler
