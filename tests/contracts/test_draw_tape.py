@@ -8,10 +8,12 @@ import pytest
 
 from contracts.wrong.mechanisms import Endless, OwnNoise
 from sottovoce.mechanisms.above_threshold import AboveThreshold
+from sottovoce.mechanisms.base import registered
 from sottovoce.mechanisms.exponential import Exponential
 from sottovoce.mechanisms.laplace import Laplace
 from sottovoce.privacy.aggregates import Counts, ItemCounts, Scores
 from sottovoce.privacy.events import NoOpDpEvent, PureDP
+from sottovoce.privacy.points import PrivatePoints
 from sottovoce.privacy.unit import DROP, Adjacency
 from sottovoce.randomness import SeededRandomness
 from sottovoce.testing import draw_tape
@@ -91,6 +93,16 @@ def test_a_mechanism_must_ask_the_source_that_it_is_given(monkeypatch):
         assert Exponential(1.0).select(lone, tape.randomness) == 0, "one candidate takes no noise"
         with pytest.raises(WrongDrawError, match="without a question to the source"):
             OwnNoise(1.0).release(Counts([1], l1=1, adjacency=ADDED), tape.randomness)
+
+
+def test_a_mechanism_that_draws_by_others_hands_them_the_source_that_it_was_given():
+    clustering, example = registered()["private_clustering"]
+    points = PrivatePoints([[0.6, 0.1], [-0.6, 0.1], [0.5, 0.2]], adjacency=example["adjacency"])
+    tape = Tape(SeededRandomness(1), noise=SeededRandomness(2))
+    with running(tape):
+        clustering(**example).cluster(points, tape.randomness)
+    assert tape.others
+    assert tape.draws
 
 
 def test_the_law_of_a_run_is_followed_answer_by_answer():

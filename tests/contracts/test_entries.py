@@ -8,7 +8,7 @@ from sottovoce.testing import Effort, entries, examine, unknown_registries
 
 ENTRIES = list(entries())
 SLOW = (
-    "evolve", "dp-logistic", "tang", "poe-decoding", "amin", "sga", "augment", "pbs",
+    "evolve", "dp-logistic", "tang", "poe-decoding", "amin", "sga", "pbs",
     "label-public", "ksa", "invisible-ink", "prior-poe", "rnm", "class-means",
 )  # fmt: skip
 """Entries that draw as another one does, with tests of laws and prices of their own beside this one."""

@@ -125,14 +125,14 @@ class Tape:
         if self._inside:
             return real(mechanism, aggregate, *given)
         self._require_source(mechanism, given)
-        public = tuple(part for part in given if part is not self.randomness)
+        public = tuple(part for part in given if not self._is_source(part))
 
         def drawn() -> Any:
             if type(mechanism) in self._known or not needs_noise(aggregate):
                 return real(mechanism, aggregate, *map(self.noise_for, given))
             self._known.add(type(mechanism))
             noise = _Asked(self._noise)
-            outcome = real(mechanism, aggregate, *(noise if part is self.randomness else part for part in given))
+            outcome = real(mechanism, aggregate, *(noise if self._is_source(part) else part for part in given))
             if not noise.asked:
                 raise WrongDrawError(f"{mechanism!r} draws without a question to the source of noise that it is given")
             return outcome
@@ -190,8 +190,12 @@ class Tape:
         return outcome
 
     def _require_source(self, mechanism: Any, given: Sequence[Any]) -> None:
-        if not any(part is self.randomness for part in given):
+        if not any(map(self._is_source, given)):
             raise WrongDrawError(f"{mechanism!r} draws from another source of noise than the one that is given")
+
+    def _is_source(self, given: Any) -> bool:
+        """Whether it is the source that the entry was given, or that its mechanism was: one may draw by another."""
+        return given is self.randomness or given is self._noise
 
     def noise_for(self, given: Any) -> Any:
         """What a mechanism is handed in place of the entry's own source."""
