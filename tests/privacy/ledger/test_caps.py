@@ -103,6 +103,16 @@ def test_an_id_belongs_to_the_caller_who_reserved_it(ledger):
     assert spent(ledger) == {"alice": 1, "support": 1, "data": 1}
 
 
+def test_what_is_offered_fits_every_cap(ledger):
+    ledger.open(WHO, None, caller="bob").reserve([charge("b", 0.8)])  # of the group, 0.2 are left
+    alice = ledger.open(WHO, None, caller="alice")
+    with pytest.raises(BudgetExhaustedError, match=r"0\.8 left of 0\.8 for the caller.*Ask at epsilon 0\.2 or less"):
+        alice.reserve([charge("a", 0.9)])
+    with pytest.raises(BudgetExhaustedError, match="At this price 2 more would fit"):
+        alice.reserve([charge(f"a{number}") for number in range(9)])
+    alice.reserve([charge("a", 0.2)])
+
+
 def test_the_owner_changes_a_cap_but_never_below_what_is_spent(ledger):
     account = ledger.open(WHO, None, caller="alice")
     account.reserve([charge("a", 0.5)])

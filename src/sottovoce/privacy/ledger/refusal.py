@@ -41,14 +41,14 @@ def refuse(row: Any, levels: list[Cap], cost: Cost, events: Sequence[DpEvent], l
     raise BudgetExhaustedError(
         f"{currency} {amounts}{holder} in {ledger} (budget {budget}, "
         f"{row.adjacency} adjacency, unit '{row.unit}'; {what} {describe(events[0])}{' each' if count > 1 else ''}). "
-        f"Nothing was charged. {_next_step(budget, short, events, failing)}",
+        f"Nothing was charged. {_next_step(budget, short, levels, events, failing)}",
         asked=_plain(charge, scale),
         left=_plain(left, scale),
         limit=_plain(limit, scale),
     )
 
 
-def _next_step(budget: Budget, short: Cap, events: Sequence[DpEvent], failing: bool) -> str:
+def _next_step(budget: Budget, short: Cap, levels: Sequence[Cap], events: Sequence[DpEvent], failing: bool) -> str:
     if failing and short.cap.failure == 0:
         parts = [rounded_down(value, 15) for value in (budget.epsilon, budget.delta)]
         share = f"{','.join(parts)},failure={rounded_down(budget.delta / 2)}"
@@ -59,9 +59,10 @@ def _next_step(budget: Budget, short: Cap, events: Sequence[DpEvent], failing: b
     if failing:
         return "Ask with a smaller delta. The share of delta for failures stays as it was when the ledger was opened."
     count = len(events)
-    fit = price(events[0], budget.currency).times_in(short.left) or 0
+    left = Cost(min(level.left.loss for level in levels), min(level.left.failure for level in levels))
+    fit = price(events[0], budget.currency).times_in(left) or 0
     more = f"At this price {fit or 'no'} more would fit. " if count > 1 or fit else ""
-    return f"{more}{_smaller(events, short.left, budget.currency)} the data owner grant more with 'sotto ledger grant'."
+    return f"{more}{_smaller(events, left, budget.currency)} the data owner grant more with 'sotto ledger grant'."
 
 
 def _smaller(events: Sequence[DpEvent], left: Cost, currency: str) -> str:
