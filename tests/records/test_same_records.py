@@ -132,6 +132,7 @@ def test_lists_arrays_and_objects_are_the_same_in_every_format_that_has_them(tmp
         (b"\x89PNG\xff", "iVBOR/8="),
         (float("inf"), "inf", "Infinity"),
         ([Decimal("1e1000000")], "[1e1000000]", "[10e999999]"), ("[1e-1000001]", "[0.1e-1000000]"),
+        ("[4e8888888888888888888]",), (f"[{'9' * 70}e999999999999999900]",),
     ],
 )  # fmt: skip
 def test_one_value_has_one_text(same):

@@ -203,9 +203,17 @@ def _decimal(number: Decimal) -> str:
     if number == number.to_integral_value():
         if number.adjusted() < 40:
             return str(int(number))
-        return str(number.normalize(context(60)))
+        return _shortened(number, 60)
     value = float(number)
-    return _fraction(value) if value and math.isfinite(value) else str(number.normalize(context(7)))
+    return _fraction(value) if value and math.isfinite(value) else _shortened(number, 7)
+
+
+def _shortened(number: Decimal, digits: int) -> str:
+    """A number to so many digits; one whose exponent rounding would carry beyond the largest as it is."""
+    try:
+        return str(number.normalize(context(digits)))
+    except ArithmeticError:
+        return str(number)
 
 
 def _fraction(value: float) -> str:
@@ -283,6 +291,6 @@ def _json(text: str, depth: int) -> Any:
         return text
     try:
         value = json.loads(text, parse_float=Decimal)
-    except (ValueError, RecursionError):
+    except (ValueError, RecursionError, ArithmeticError):  # of an exponent that no decimal can have
         return text
     return _plain(value, depth)
