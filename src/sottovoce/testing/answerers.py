@@ -18,7 +18,7 @@ import json
 import math
 from collections.abc import Hashable, Iterator, Mapping, Sequence
 from dataclasses import replace
-from functools import cached_property
+from functools import cached_property, partial
 from typing import Any, Final, final
 
 import numpy as np
@@ -49,7 +49,7 @@ from sottovoce.testing.label_worlds import seeded
 from sottovoce.testing.ladders import TOP, pairs_of
 from sottovoce.testing.options import edges_of, name_of, settings_of, subject_of
 from sottovoce.testing.pools import Pool
-from sottovoce.testing.replays import OTHER_COINS, OWN_COINS, Coins, answering
+from sottovoce.testing.replays import OTHER_COINS, Coins, replayed
 from sottovoce.testing.report import ContractError, Effort, Report, must_not_raise
 
 PRICES: Final = (Price(8.0, 1e-6), Price(1.0, 1e-6), Price(3.0, 1e-4), Price(0.3, 1e-3), Price(16.0, 1e-9))
@@ -381,17 +381,8 @@ class _Answerer:
     def _replayed(
         self, plan: AnswerPlan, relation: Relation, data: Sequence[World], source: Randomness
     ) -> Iterator[list[Tape]]:
-        """Draws of all of these worlds with the releases of the first.
-
-        They are made again for other coins of the draw's own, and with all threshold tests answered yes, and no.
-        """
-        for seed in range(OWN_COINS):
-            tapes, thrown = self._with_coins(plan, relation, data, source, seed)
-            yield tapes
-            for answer in (True, False) if seed == 0 and any(draw.test for draw in tapes[0].draws) else ():
-                yield self._with_coins(plan, relation, data, source, seed, answering(answer))[0]
-            if not thrown:
-                return
+        """Draws of all of these worlds with the releases of the first."""
+        return replayed(partial(self._with_coins, plan, relation, data, source))
 
     def _with_coins(
         self,
@@ -400,7 +391,7 @@ class _Answerer:
         data: Sequence[World],
         source: Randomness,
         seed: int,
-        told: Teller | None = None,
+        told: Teller | None,
     ) -> tuple[list[Tape], list[int]]:
         """One of them, with the coins that were thrown: all worlds ask the same, and have one outcome."""
         coins = Coins(seed)

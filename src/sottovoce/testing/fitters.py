@@ -16,7 +16,7 @@ import copy
 import itertools
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
-from functools import cached_property
+from functools import cached_property, partial
 from typing import Any, Final, final
 
 import numpy as np
@@ -43,7 +43,7 @@ from sottovoce.testing.label_worlds import seeded
 from sottovoce.testing.ladders import pairs_of
 from sottovoce.testing.options import name_of, settings_of, subject_of
 from sottovoce.testing.pools import Pool
-from sottovoce.testing.replays import OTHER_COINS, OWN_COINS, Coins, answering
+from sottovoce.testing.replays import OTHER_COINS, Coins, replayed
 from sottovoce.testing.report import ContractError, Effort, Report, must_not_raise
 
 PRICES: Final = (Price(4.0, 1e-6), Price(1.0, 1e-6), Price(0.3, 1e-3), Price(16.0, 1e-9))
@@ -336,20 +336,11 @@ class _Fitter:
                     self._near(plan, relation, (rungs, pairs_of(rungs)), tapes)
 
     def _replayed(self, plan: FitPlan, relation: Relation, data: Sequence[World]) -> Iterator[list[Tape]]:
-        """Fits of all of these worlds with the releases of the first.
-
-        They are made again for other coins of the fit's own, and with all threshold tests answered yes, and no.
-        """
-        for seed in range(OWN_COINS):
-            tapes, thrown = self._with_coins(plan, relation, data, seed)
-            yield tapes
-            for answer in (True, False) if seed == 0 and any(draw.test for draw in tapes[0].draws) else ():
-                yield self._with_coins(plan, relation, data, seed, answering(answer))[0]
-            if not thrown:
-                return
+        """Fits of all of these worlds with the releases of the first."""
+        return replayed(partial(self._with_coins, plan, relation, data))
 
     def _with_coins(
-        self, plan: FitPlan, relation: Relation, data: Sequence[World], seed: int, told: Teller | None = None
+        self, plan: FitPlan, relation: Relation, data: Sequence[World], seed: int, told: Teller | None
     ) -> tuple[list[Tape], list[int]]:
         """One of them, with the coins that were thrown: all worlds ask the same, and leave one support."""
         coins = Coins(seed)

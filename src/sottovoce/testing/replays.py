@@ -7,6 +7,7 @@ Assumes     Coins of an entry's own are the same in two worlds where as many are
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterator
 from typing import Any, Final, final
 
 from sottovoce.privacy.aggregates import Scores
@@ -55,6 +56,21 @@ def teller(first: Tape, lost: list[int]) -> Teller:
 def answering(answer: bool) -> Teller:
     """Every threshold test has this answer; everything else is drawn."""
     return lambda number, draw: NotImplemented if draw.test is None else answer
+
+
+def replayed(made: Callable[[int, Teller | None], tuple[list[Tape], list[int]]]) -> Iterator[list[Tape]]:
+    """Tapes of the same worlds: as they are drawn, with all threshold tests answered yes, and no, and with other coins.
+
+    Args:
+        made: Makes the tapes from a seed of the entry's own coins and what is told; says which coins were thrown.
+    """
+    for seed in range(OWN_COINS):
+        tapes, thrown = made(seed, None)
+        yield tapes
+        for answer in (True, False) if seed == 0 and any(draw.test for draw in tapes[0].draws) else ():
+            yield made(seed, answering(answer))[0]
+        if not thrown:
+            return
 
 
 def kind(draw: Draw) -> tuple[str, str, int | None]:

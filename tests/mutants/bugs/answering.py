@@ -305,9 +305,9 @@ MUTANTS = [
     Mutant(
         "tests-as-they-fall",
         "an answerer whose test hardly ever says yes may go on after it",
-        "testing/answerers.py",
-        "            for answer in (True, False) if seed == 0 and any(draw.test for draw in tapes[0].draws) else ():\n",
-        "            for answer in ():\n",
+        "testing/replays.py",
+        "        for answer in (True, False) if seed == 0 and any(draw.test for draw in tapes[0].draws) else ():\n",
+        "        for answer in ():\n",
         ("tests/contracts/test_wrong_entries.py::test_a_wrong_answerer_is_noticed",),
     ),
     Mutant(
