@@ -140,3 +140,10 @@ def test_a_reader_that_goes_away_ends_the_suite():
     ended.stdout.close()
     assert (ended.stderr.read(), ended.wait(60)) == (b"", 141)
     ended.stderr.close()
+
+
+@pytest.mark.parametrize("arguments", [["laplace"], ["-h"]])
+def test_where_neither_stream_takes_anything_no_contract_is_broken(arguments):
+    with Path("/dev/full").open("wb") as full:
+        command = [sys.executable, "-m", "sottovoce.testing", *arguments]
+        assert subprocess.run(command, stdout=full, stderr=full, check=False).returncode == 2

@@ -11,6 +11,7 @@ from sottovoce.mechanisms.laplace import Laplace
 from sottovoce.mechanisms.noisy_max import GaussianNoisyMax, LaplaceNoisyMax
 from sottovoce.mechanisms.propose_test_release import ProposeTestRelease
 from sottovoce.mechanisms.stability_histogram import StabilityHistogram
+from sottovoce.mechanisms.top_k import JointTopK
 from sottovoce.methods.base import make_method
 from sottovoce.methods.poe import PoE
 from sottovoce.testing import ContractError, check_answerer, check_decoder, check_fitter, check_mechanism, check_method
@@ -221,6 +222,7 @@ ANSWERERS = [
     (answerers.AtLeastAHundredth, "composition", r"(?s)costs epsilon 0\.0099.*without-replacement"),
     (answerers.EveryCommonOfSixty, "composition", r"costs epsilon \d\d"),
     (answerers.TellsBehindACoin, "post-processing", "two outcomes"),
+    (answerers.TellsBehindAYesAndACoin, "post-processing", "two outcomes"),
     (answerers.CoinForALongText, "asks", "throws other coins"),
     (answerers.AddsEarlierQuestions, "order", "what it adds up"),
     (answerers.ReadsTheFirst, "order", "depends on the order"),
@@ -339,7 +341,13 @@ def test_no_right_mechanism_is_refused_for_its_parameters(right):
 
 
 @pytest.mark.parametrize(
-    "right", [StabilityHistogram(epsilon=20.0, failure_delta=1e-9), ProposeTestRelease(1.0, 0.01, k=3)], ids=repr
+    "right",
+    [
+        StabilityHistogram(20.0, 1e-9),
+        ProposeTestRelease(1.0, 0.01, k=3),
+        pytest.param(JointTopK(1.0, k=5), marks=pytest.mark.slow),
+    ],
+    ids=repr,
 )
 def test_sharp_histograms_and_several_choices_are_compared(right):
     assert check_mechanism(right).passed
@@ -465,6 +473,7 @@ def test_a_wrong_fitter_is_noticed(wrong, contract, reason):
         fitters.FromTwelveUnits,
         fitters.EachShareByItself,
         pytest.param(fitters.ThrowsACoin, marks=pytest.mark.slow),
+        pytest.param(fitters.CoinBetween, marks=pytest.mark.slow),
         pytest.param(fitters.TestedMeans, marks=pytest.mark.slow),
     ],
     ids=name,
@@ -487,6 +496,7 @@ def test_a_wrong_answerer_is_noticed(wrong, contract, reason):
         answerers.HowLong,
         answerers.EachWordByItself,
         pytest.param(answerers.ThrowsACoin, marks=pytest.mark.slow),
+        pytest.param(answerers.CoinBetween, marks=pytest.mark.slow),
         answerers.Mean,
         answerers.AnyOfForty,
         answerers.OpenWords,
@@ -551,3 +561,6 @@ def test_what_an_entry_leaves_nothing_to_compare_of_is_said():
     assert "not compared: sampler, for want of any case" in told
     assert "not compared: state" not in told
     assert "for want of any case" not in str(check_answerer(answerers.OneKeyword()))
+    told = check_fitter(fitters.OfRecordsAlone())
+    assert any("does not take units of any name" in line for line in told.uncompared)
+    assert "state" not in {check.contract for check in told.checks}

@@ -10,6 +10,7 @@ import argparse
 import sys
 import time
 from collections.abc import Sequence
+from contextlib import suppress
 from typing import Final, final
 
 from sottovoce.errors import OutputError
@@ -31,7 +32,11 @@ def main(arguments: Sequence[str] | None = None) -> int:
     effort.add_argument("--full", action="store_true", help="more worlds, prices and draws: half an hour or more")
     parser.add_argument("names", nargs="*", metavar="NAME", help="registered names; all by default")
     with gated():  # names are shown as they were typed, errors may quote data
-        return _run(parser, parser.parse_args(arguments))
+        try:
+            return _run(parser, parser.parse_args(arguments))
+        except OutputError as error:  # of the help
+            _say(str(error))
+            return error.exit_code
 
 
 def _run(parser: argparse.ArgumentParser, arguments: argparse.Namespace) -> int:
@@ -72,13 +77,19 @@ class _Printed:
             sys.stdout.flush()
         except OutputError as error:
             self.code = error.exit_code
-            say(str(error))
+            _say(str(error))
 
     def verdict(self, text: str) -> None:
         """The last line, on stderr where stdout does not take it."""
         self.line(text)
         if self.code:
-            say(f"The verdict is: {text}")
+            _say(f"The verdict is: {text}")
+
+
+def _say(text: str) -> None:
+    """A line on stderr, if that takes one."""
+    with suppress(OSError):
+        say(text)
 
 
 if __name__ == "__main__":

@@ -503,7 +503,7 @@ class _Answerer:
         def drawn_from(unit: str, number: int) -> FloatArray:
             asked = replace(plan, setting=replace(plan.setting, unit=unit))
             told = self._replay(released, worlds.shown(opposite[number])) if released else None
-            tape, _ = self._draw(asked, relation, opposite[number], told, shot=f"of a {unit}")
+            tape, _ = self._draw(asked, relation, opposite[number], told, shot=f"of a {unit}", noise=seeded(8))
             released[:] = [draw.outcome for draw in tape.draws]
             return np.concatenate([np.zeros(0), *(numbers_of(draw.aggregate) for draw in tape.draws)])
 

@@ -419,14 +419,18 @@ class _Fitter:
     def _alone(self, relation: Relation) -> None:
         """What a fit draws from follows from its own records: nothing is kept from an earlier one, in another world."""
         released: list[Any] = []
+        names = [name for asked in ASKED for name in asked[:2]]
+        made = {name: self._drawn(relation, 6, replace(self.usual, unit=name)) for name in names}
+        planned = {name: (plan, others) for name, (plan, others) in made.items() if plan is not None}
+        if len(planned) < len(names):
+            self.report.not_compared(f"{self.subject}: state, since it does not take units of any name")
+            return
 
         def drawn_from(unit: str, number: int) -> FloatArray:
-            plan, others = self._drawn(relation, 6, replace(self.usual, unit=unit))
+            plan, others = planned[unit]
             world = (*others, *OPPOSITE[number])
-            if plan is None:
-                return np.arange(2.0 * number)  # it is refused, and worlds that are not fitted are not alike
             told = self._replay(released, world) if released else None
-            tape, _ = self._fit(plan, relation, world, told)
+            tape, _ = self._fit(plan, relation, world, told, noise=seeded(8))
             released[:] = [draw.outcome for draw in tape.draws]
             return np.concatenate([np.zeros(0), *(numbers_of(draw.aggregate) for draw in tape.draws)])
 

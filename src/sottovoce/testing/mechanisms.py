@@ -170,7 +170,7 @@ class _Mechanism:
         self._compare(claim, self._laws([self.mechanism.law(first), self.mechanism.law(second)]), [(0, 1)], world)
         source = seeded(20261120)
         for adjacency, prior in itertools.product(ADJACENCIES, priors):
-            scores = self._votes_of((6, 4, 3, 0), adjacency)
+            scores = self._votes_of(self._uneven, adjacency)
             law = self._law(scores, prior)
             stated = law if isinstance(law, Mapping) else dict(enumerate(law))
             drawn = [draw(scores, source, *self._prior(scores, prior)) for _ in range(self.draws // 2)]
@@ -182,6 +182,11 @@ class _Mechanism:
     def _chosen(self) -> int:
         """How many candidates it chooses."""
         return int(getattr(self.mechanism, "k", 1))
+
+    @property
+    def _uneven(self) -> tuple[int, ...]:
+        """Votes for a few more candidates than it chooses."""
+        return (6, 4, 3, 0, *range(1, self._chosen - 2))
 
     def _law(self, scores: Scores, prior: bool) -> Any:
         return self.mechanism.law(scores, *self._prior(scores, prior))
@@ -254,7 +259,7 @@ class _Mechanism:
     def _pooled_scores(self, draw: Callable[..., Hashable], priors: Sequence[bool]) -> None:
         """Few draws in many worlds: two to twelve candidates, ties, long leads, every relation, bounds up to 2**20."""
         dice, source, pool = seeded(20261120), seeded(20261123), Pool()
-        stated = self._law(self._votes_of((6, 4, 3, 0), ADJACENCIES[0]), prior=False)
+        stated = self._law(self._votes_of(self._uneven, ADJACENCIES[0]), prior=False)
         exact = isinstance(next(iter(stated.values() if isinstance(stated, Mapping) else stated)), Fraction)
         for number in range(self.worlds):
             prior = priors[dice.below(len(priors))]

@@ -64,13 +64,15 @@ def replayed(made: Callable[[int, Teller | None], tuple[list[Tape], list[int]]])
     Args:
         made: Makes the tapes from a seed of the entry's own coins and what is told; says which coins were thrown.
     """
-    for seed in range(OWN_COINS):
-        tapes, thrown = made(seed, None)
-        yield tapes
-        for answer in (True, False) if seed == 0 and any(draw.test for draw in tapes[0].draws) else ():
-            yield made(seed, answering(answer))[0]
-        if not thrown:
-            return
+    told: list[Teller | None] = [None]
+    for teller_of_all in told:
+        for seed in range(OWN_COINS):
+            tapes, thrown = made(seed, teller_of_all)
+            yield tapes
+            if len(told) == 1 and any(draw.test for draw in tapes[0].draws):
+                told += [answering(True), answering(False)]
+            if not thrown:
+                break
 
 
 def kind(draw: Draw) -> tuple[str, str, int | None]:

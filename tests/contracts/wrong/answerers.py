@@ -20,7 +20,7 @@ from sottovoce.methods.base import Reads
 from sottovoce.parameters import Number, Positive
 from sottovoce.privacy.accounting.renyi import rho_of_budget
 from sottovoce.privacy.aggregates import Counts, ItemCounts, Scores, VectorSum
-from sottovoce.privacy.events import BoundedRange, NoOpDpEvent, PureDP, ZCDpEvent
+from sottovoce.privacy.events import BoundedRange, ComposedDpEvent, NoOpDpEvent, PureDP, SelfComposedDpEvent, ZCDpEvent
 from sottovoce.privacy.parameters import Epsilon
 from sottovoce.randomness import SeededRandomness
 
@@ -760,3 +760,41 @@ class EveryCommonOfSixty(EveryCommon):
         if price.epsilon < 0.5:
             raise ParameterError("epsilon", price.epsilon, "a half or more")
         return super().calibrated(price, setting)
+
+
+@dataclass(frozen=True)
+class CoinBetween(ThrowsACoin):
+    """Right: two words, and between them a public coin that says from which half the second one is."""
+
+    def calibrated(self, price, setting):
+        return self if self.eta is not None else replace(self, eta=price.epsilon / 2)
+
+    def event(self, setting):
+        return SelfComposedDpEvent(BoundedRange(self.eta), 2)
+
+    def draw(self, setting, experts, public, randomness):
+        selection = Exponential(self.eta)
+        first = selection.select(experts.keyword_counts(public.universe), randomness)
+        half = randomness.below(2)
+        words = public.universe[half::2]
+        second = selection.select(experts.keyword_counts(words), randomness)
+        return Outcome(self.name, {"word": f"{public.universe[first]} {words[second]}", "style": 0})
+
+
+@dataclass(frozen=True)
+class TellsBehindAYesAndACoin(TellsBehindACoin):
+    """Tells it where a test that hardly ever says yes did."""
+
+    def calibrated(self, price, setting):
+        return self if self.eta is not None else replace(self, eta=price.epsilon / 2)
+
+    def event(self, setting):
+        return ComposedDpEvent([AboveThreshold(self.eta).event, BoundedRange(self.eta)])
+
+    def draw(self, setting, experts, public, randomness):
+        counts = self.counts(experts, public)
+        most, adjacency = counts.sensitivity, counts.adjacency
+        run = AboveThreshold(self.eta).start(500, sensitivity=most, adjacency=adjacency, randomness=randomness)
+        if run.above(Counts([int(counts.values[0])], l1=most, adjacency=adjacency)):
+            return super().draw(setting, experts, public, randomness)
+        return Outcome(self.name, {"word": "anything", "style": 0, "short": 0})

@@ -786,3 +786,36 @@ class EachShareByItself(Fitter):
         nothing, flat = np.zeros(setting.dimension), np.zeros(setting.labels)
         weights = np.zeros((setting.labels, setting.dimension))
         return LinearSupport(weights, np.log(np.maximum(shares, 1.0)), nothing, flat, prior_weight=1.0)
+
+
+@dataclass(frozen=True)
+class CoinBetween(Means):
+    """Right: two noisy sums, and between them a public coin that says where the second one begins."""
+
+    def calibrated(self, price, setting):
+        right = super().calibrated(price, setting)
+        return right if self.multiplier is not None else replace(right, multiplier=2 * right.multiplier)
+
+    def event(self, setting):
+        return ComposedDpEvent([RoundedGaussian(self.multiplier).event] * (2 if setting.units is not None else 3))
+
+    def fit(self, plan, private, public, randomness):
+        setting, units = plan.setting, plan.setting.units
+        if units is None:
+            units = self.counted(private, setting, self.multiplier, randomness)
+        rule = self.rule(setting, private)
+        sums, bound = private.sum_of(rule), self.bound(rule, setting)
+        noisy = self.drawn(sums, bound, setting, self.multiplier, randomness)
+        begin = randomness.below(3)
+        self.drawn(np.roll(sums, begin)[:3], bound, setting, self.multiplier, randomness)
+        return self.support(noisy[: setting.labels * setting.dimension] / max(units, 1.0), setting)
+
+
+@dataclass(frozen=True)
+class OfRecordsAlone(Means):
+    """Right, and takes no units but records."""
+
+    def calibrated(self, price, setting):
+        if setting.unit != "record":
+            raise ParameterError("unit", setting.unit, "record")
+        return super().calibrated(price, setting)

@@ -306,8 +306,16 @@ MUTANTS = [
         "tests-as-they-fall",
         "an answerer whose test hardly ever says yes may go on after it",
         "testing/replays.py",
-        "        for answer in (True, False) if seed == 0 and any(draw.test for draw in tapes[0].draws) else ():\n",
-        "        for answer in ():\n",
+        "                told += [answering(True), answering(False)]\n",
+        "                told += [None]\n",
+        ("tests/contracts/test_wrong_entries.py::test_a_wrong_answerer_is_noticed",),
+    ),
+    Mutant(
+        "one-coin-behind-an-answer",
+        "what an answerer tells behind a yes and a coin is looked for behind one throw",
+        "testing/replays.py",
+        "            if not thrown:\n",
+        "            if not thrown or teller_of_all:\n",
         ("tests/contracts/test_wrong_entries.py::test_a_wrong_answerer_is_noticed",),
     ),
     Mutant(
