@@ -155,7 +155,13 @@ def test_the_law_of_a_text_follows_its_own_end(right, short):
 @pytest.mark.slow
 @pytest.mark.parametrize(
     "right",
-    [decoders.EndsAtARepetition(), decoders.EndsAtALine(), decoders.EndsByACoin(), decoders.EndsByATest()],
+    [
+        decoders.EndsAtARepetition(),
+        decoders.EndsAtALine(),
+        decoders.EndsByACoin(),
+        decoders.EndsByATest(),
+        decoders.EndsByATestAndItsOwnCoins(),
+    ],
     ids=name,
 )
 def test_a_text_may_end_by_what_was_released_and_by_a_coin(right):
@@ -163,7 +169,11 @@ def test_a_text_may_end_by_what_was_released_and_by_a_coin(right):
 
 
 def test_texts_whose_end_is_drawn_are_compared_by_what_the_draw_is_given():
-    for decoder, problem in ((decoders.EndsByATest(), ""), (decoders.EndsByALoudTest(), "sensitivity")):
+    for decoder, problem in (
+        (decoders.EndsByATest(), ""),
+        (decoders.EndsByALoudTest(), "sensitivity"),
+        (decoders.EndsByATestAndItsOwnCoins(), ""),
+    ):
         price = Price(12.0, 1e-6)
         contract, plan, found = contract_of(decoder), plan_for(decoder, 2, price=price), ""
         try:

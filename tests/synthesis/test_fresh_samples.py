@@ -15,6 +15,7 @@ from sottovoce.methods.tang import Tang
 from sottovoce.models.fake import FakeStepper
 from sottovoce.privacy.accounting import accountant
 from sottovoce.privacy.events import ApproximateDP
+from sottovoce.privacy.ledger.account import Account
 from sottovoce.privacy.ledger.budget import Budget
 from sottovoce.privacy.unit import Adjacency
 from sottovoce.randomness import SystemRandomness
@@ -90,6 +91,27 @@ def test_a_paid_run_goes_on_and_is_known_where_another_processor_rounds_its_pric
     other_processor(1 - 1e-4)  # as far apart as no rounding is at this delta
     code, _, err = desk(*COMMAND, *LEDGER, "--resume")
     assert (code, "differs from what this command writes in" in err) == (2, True), err
+
+
+def test_a_certificate_of_a_run_with_a_lost_draw_holds_on_another_processor(desk, other_processor, monkeypatch):
+    def stopped(account, *given, **more):
+        begin(account, *given, **more)
+        os._exit(9)
+
+    begin = Account.begin
+    if (pid := os.fork()) == 0:
+        monkeypatch.setattr(Account, "begin", stopped)
+        desk(*COMMAND, *LEDGER)
+        os._exit(0)
+    assert os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]) == 9
+    assert desk(*COMMAND, *LEDGER, "--resume")[0] == 0
+    file = desk.folder / "demos.jsonl.certificate.json"
+    assert len(json.loads(file.read_text("utf-8"))["ledger"]) == 2
+    for factor in (1, 1 - 2e-8, 1 + 2e-8):
+        other_processor(factor)
+        for ledger in ((), ("--ledger", "notes.db")):
+            code, out, _ = desk("verify", "certificate", file.name, *ledger)
+            assert (code, factor) == (0, factor), out
 
 
 @pytest.mark.parametrize("charged", [False, True])

@@ -425,14 +425,14 @@ class Certificate:
         Raises:
             InputError: Its event is another than that of its parameters; nothing is priced.
         """
-        from sottovoce.synthesis.config import plan_of_charges, plan_of_parameters
+        from sottovoce.synthesis.config import plan_of_charges, plan_of_parameters, restated
 
         self._event()
         plan = plan_of_parameters(
             self._decoder(), tokens=self.tokens, texts=texts, experts=self.experts,
             adjacency=Adjacency.parse(self.adjacency), unit=self.unit, delta=self.asked["delta"],
         )  # fmt: skip
-        return plan_of_charges(plan, more).report
+        return plan_of_charges(restated(plan, self.asked["epsilon"]), more).report
 
     def _promise(self, history: _History | None) -> list[Check]:
         holds = Isolation(self.isolation).holds

@@ -549,18 +549,18 @@ class _Answerer:
 
     def _options_at_the_edges(self, relation: Relation) -> None:
         """An option at an end of its range is refused where it is planned, or can be drawn."""
-        experts = max(self._drawn_plan(relation)[1], worlds.MANY)
-        setting = self._setting(relation, experts)
-        world = worlds.neighbourhoods(relation, experts)[0][0]
-        for name, ends in edges_of(type(self.answerer)).items():
-            for end in ends:
-                with must_not_raise("price", self.subject, f"its plan at {name} {end}", str(relation)):
-                    try:
-                        plan = replace(self.answerer, **{name: end}).plan(self._usual, setting)
-                    except InputError:
-                        continue
-                self._draw(plan, relation, world)
-                self.report.kept("edges", 1, "answers at options as small and as large as any")
+        for experts in dict.fromkeys((worlds.MANY, self._drawn_plan(relation)[1])):
+            setting = self._setting(relation, experts)
+            world = worlds.neighbourhoods(relation, experts)[0][0]
+            for name, ends in edges_of(type(self.answerer)).items():
+                for end in ends:
+                    with must_not_raise("price", self.subject, f"its plan at {name} {end}", str(relation)):
+                        try:
+                            plan = replace(self.answerer, **{name: end}).plan(self._usual, setting)
+                        except InputError:
+                            continue
+                    self._draw(plan, relation, world)
+                    self.report.kept("edges", 1, "answers at options as small and as large as any")
 
     def _draw(
         self,

@@ -118,6 +118,10 @@ def check_decoder(
     return report
 
 
+class _DrawnEndError(Exception):
+    """A text ends by a draw, so that no law of it is known."""
+
+
 @final
 class _Decoder:
     """One setting of a decoder."""
@@ -295,14 +299,23 @@ class _Decoder:
             Moves(plan, self.subject, self._setting(plan), self.report).check(every=False)
 
     def _texts(self, plan: DecodingPlan, claim: Claim, most: int, home: int) -> None:
+        """Data sets a change apart, by laws of texts; where an end is drawn, by what mechanisms are given."""
+        try:
+            self._laws_of_texts(plan, claim, most, home)
+        except _DrawnEndError:
+            self.report.not_compared(f"{self.subject}: laws of texts, whose end is drawn")
+            try:
+                Moves(plan, self.subject, self._setting(plan), self.report).check(every=False)
+            except ContractError as error:
+                if error.contract != "drive":
+                    raise
+                self.report.not_compared(
+                    f"{self.subject}: texts whose tokens it draws by itself, and whose end is drawn"
+                )
+
+    def _laws_of_texts(self, plan: DecodingPlan, claim: Claim, most: int, home: int) -> None:
         """Data sets a change apart: the joint law of all texts of both batches, which are drawn independently."""
         setting, seen = plan.setting, dict[DataSet, Any]()
-        if setting.tokens > 1 and worlds.draws_behind_tokens(
-            plan, Scene(sessions.DATA, setting.adjacency, setting.tokens)
-        ):
-            self.report.not_compared(f"{self.subject}: laws of texts, whose end is drawn")
-            Moves(plan, self.subject, self._setting(plan), self.report).check(every=False)
-            return
         possible = worlds.every_text(setting.tokens)
 
         def of(data: DataSet) -> Any:
@@ -310,7 +323,10 @@ class _Decoder:
                 with must_not_raise("failures", self.subject, "a text", worlds.shown(data)):
                     scene = Scene(data, setting.adjacency, setting.tokens)
                     laws = [worlds.law_of_text(plan, scene, batch) for batch in range(len(LABELS))]
-                batches = [log_law([law.get(text, 0.0) for text in possible]) for law in laws]
+                known = [law for law in laws if law is not None]
+                if len(known) < len(laws):
+                    raise _DrawnEndError
+                batches = [log_law([law.get(text, 0.0) for text in possible]) for law in known]
                 joint = np.zeros(1)
                 for of_a_text in batches * setting.texts:
                     joint = np.add.outer(joint, of_a_text).ravel()

@@ -48,6 +48,7 @@ def writes(decoder: Decoder, subject: str, report: Report, *, exact: bool, every
             ]
             drawn += [(worlds.TOKENS - 1,)] * (TEXTS - len(drawn))
             law = worlds.law_of_text(writer.plan, Scene(DATA, adjacency, 1), batch)
+            assert law is not None, "no token is given"
             if problem := departs(law, Counter(drawn)):
                 problem = f"texts of a run for {label!r} do not follow their law: {problem}"
                 raise ContractError("session", subject, problem, world)

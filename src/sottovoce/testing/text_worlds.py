@@ -295,15 +295,21 @@ def law_of_token(plan: DecodingPlan, chooser: TokenSampler, make: Callable[[], S
     return law
 
 
-def law_of_text(plan: DecodingPlan, scene: Scene, batch: int) -> dict[tuple[int, ...], float]:
-    """Probability of every text of one batch, token after token. A text ends where its chooser says so."""
+def law_of_text(plan: DecodingPlan, scene: Scene, batch: int) -> dict[tuple[int, ...], float] | None:
+    """Probability of every text of one batch, token after token. A text ends where its chooser says so.
+
+    ``None`` where something is drawn though a token is given, such as a test of whether the text ends.
+    """
     law, waiting = dict[tuple[int, ...], float](), dict[tuple[int, ...], float]({(): 1.0})
     while waiting:
         following: dict[tuple[int, ...], float] = {}
         for text, mass in waiting.items():
-            chooser = chooser_of(plan, seeded(0))
-            for length, token in enumerate(text):
-                chooser.next(scene.step(batch, text[:length]), [token])
+            chooser, tape = chooser_of(plan, source := seeded(0)), Tape(source)
+            with running(tape):
+                for length, token in enumerate(text):
+                    chooser.next(scene.step(batch, text[:length]), [token])
+            if tape.others or any(needs_noise(draw.aggregate) for draw in tape.draws):
+                return None
             if chooser.over:
                 law[text] = mass
                 continue
@@ -318,14 +324,6 @@ def law_of_text(plan: DecodingPlan, scene: Scene, batch: int) -> dict[tuple[int,
                 (law if over else following)[whole] = mass * p
         waiting = following
     return law
-
-
-def draws_behind_tokens(plan: DecodingPlan, scene: Scene) -> bool:
-    """Whether something is drawn though the token is given, such as a test of whether the text ends."""
-    chooser, tape = chooser_of(plan, source := seeded(0)), Tape(source)
-    with running(tape):
-        chooser.next(scene.step(0, ()), [0])
-    return bool(tape.others) or any(needs_noise(draw.aggregate) for draw in tape.draws)
 
 
 def drawn_text(plan: DecodingPlan, scene: Scene, batch: int, source: Randomness) -> tuple[int, ...]:

@@ -379,6 +379,9 @@ class _OwnSampler(TokenSampler):
         return None, None
 
     def _draw(self, step, public):
+        return self._chosen_of(step, public)
+
+    def _chosen_of(self, step, public):
         selection = self._plan.decoder.mechanisms(self._plan)[0]
         return public.token(selection.select(self._scores(step, public), self._randomness))
 
@@ -1267,11 +1270,13 @@ class NotADecoder(Decoder):
 class _EndTestSampler(_OwnSampler):
     """One selection a token with its law, and a threshold test: a text ends where two experts put the end first."""
 
-    heard = 1
+    heard, behind = 1, range(9)
 
     def _draw(self, step, public):
         rows, setting = _rows_of(step), self._plan.setting
         token = super()._draw(_with_rows(step, rows.clone()), public)
+        if token not in self.behind:
+            return token
         heard = rows[rows.isfinite().all(dim=1)][:, :-1]
         sure = int((heard.argmax(dim=1) == min(self._eos_tokens)).sum()) if len(heard) else 0
         above = self._plan.decoder.mechanisms(self._plan)[1]
@@ -1285,7 +1290,7 @@ class _EndTestSampler(_OwnSampler):
 
 
 class _LoudEndTestSampler(_EndTestSampler):
-    heard = 2
+    heard, behind = 2, (1,)
 
 
 @dataclass(frozen=True)
@@ -1304,6 +1309,22 @@ class EndsByATest(Own):
 
 @dataclass(frozen=True)
 class EndsByALoudTest(EndsByATest):
-    """Asks the test of twice the number of experts that it says."""
+    """Asks its test behind one token alone, of twice the number of experts that it says."""
 
     sampler: ClassVar[type[TokenSampler]] = _LoudEndTestSampler
+
+
+class _OwnEndTestSampler(_EndTestSampler):
+    """Draws the token by a coin of its own."""
+
+    def _chosen_of(self, step, public):
+        law = self._law(step, public)
+        coin = self._randomness.below(1 << 53) / (1 << 53)
+        return public.token(min(int(np.searchsorted(np.cumsum(law), coin, "right")), len(law) - 1))
+
+
+@dataclass(frozen=True)
+class EndsByATestAndItsOwnCoins(EndsByATest):
+    """Right: the same with tokens that are drawn by coins of its own."""
+
+    sampler: ClassVar[type[TokenSampler]] = _OwnEndTestSampler

@@ -113,6 +113,14 @@ def test_no_epsilon_is_offered_for_events_that_a_price_does_not_set_alone(tmp_pa
             account.reserve([Reservation(f"{i}", event, "test") for i, event in enumerate(asked)])
 
 
+def test_where_nothing_is_left_no_smaller_epsilon_is_offered(tmp_path):
+    account = Ledger(str(tmp_path / "t.db")).open(WHO, Budget(1))
+    account.reserve([Reservation("all", PureDP(1.0), "test")])
+    for event in (BoundedRange(5.0), ComposedDpEvent([BoundedRange(5.0), BoundedRange(6.0)])):
+        with pytest.raises(BudgetExhaustedError, match=r"Nothing was charged\. Let the data owner grant more"):
+            account.reserve([Reservation("more", event, "test")])
+
+
 def test_repeating_a_reservation_charges_once_and_a_released_id_is_dead(address):
     account = Ledger(address).open(WHO, Budget(1.0))
     account.reserve([charge("same")])

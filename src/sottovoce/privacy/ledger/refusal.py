@@ -68,6 +68,8 @@ def _next_step(budget: Budget, short: Cap, levels: Sequence[Cap], events: Sequen
 def _smaller(events: Sequence[DpEvent], left: Cost, currency: str) -> str:
     """What would fit, where the events are of a kind that a price sets alone."""
     share = Cost(left.loss // len(events), left.failure // len(events))
+    if not share.loss:
+        return "Let"
     largest = largest_epsilon(events[0], share, currency) if all(event == events[0] for event in events) else None
     if largest is None:
         return "Ask at a smaller epsilon, which 'sotto account' prices, or let"
