@@ -7,6 +7,7 @@ cannot be written, with 141 where its reader goes away.
 from __future__ import annotations
 
 import argparse
+import os
 import sys
 import time
 from collections.abc import Sequence
@@ -28,9 +29,10 @@ def main(arguments: Sequence[str] | None = None) -> int:
         prog="python -m sottovoce.testing", description="Put methods, decoders and mechanisms through their contracts."
     )
     effort = parser.add_mutually_exclusive_group()
-    effort.add_argument("--quick", action="store_true", help="a few worlds each (default): half a minute in all")
+    effort.add_argument("--quick", action="store_true", help="a few worlds each (default): one to two minutes in all")
     effort.add_argument("--full", action="store_true", help="more worlds, prices and draws: half an hour or more")
     parser.add_argument("names", nargs="*", metavar="NAME", help="registered names; all by default")
+    os.environ.setdefault("OMP_NUM_THREADS", "1")  # worlds are small: threads of torch would wait for one another
     with gated():  # names are shown as they were typed, errors may quote data
         try:
             return _run(parser, parser.parse_args(arguments))
