@@ -46,7 +46,7 @@ def models(context: typer.Context, as_json: o.AsJson = False) -> None:
 
 
 def check(
-    model: Annotated[str, typer.Argument(help="Such as hf:NAME_OR_PATH or embedded.")],
+    model: Annotated[str, typer.Argument(help="hf:NAME_OR_PATH or vision:NAME_OR_PATH.")],
     device: o.Device = None,
     dtype: o.Dtype = None,
     chat: o.Chat = None,
@@ -72,7 +72,7 @@ def check(
     scorer = load_scorer(model, **options)
     test = getattr(scorer, "self_test", None)
     if test is None:
-        raise ParameterError("model", model, "one with a self-test")
+        raise ParameterError("model", model, "one with a self-test: hf:NAME_OR_PATH or vision:NAME_OR_PATH")
     report = test(quick=not full, told=_tell)
     checks = [
         {"check": c.name, "passed": c.passed, "largest_difference": c.largest_difference, "bit_equal": c.bit_equal,
