@@ -129,6 +129,12 @@ def test_counts_that_move_by_less_than_they_may_cost_less():
     assert lost[0] == NoOpDpEvent()
     assert [loss.epsilon for loss in lost[1:]] == pytest.approx([0.25, 0.5, 1, 1, 1])
 
+    class Other(Laplace):
+        """Whose loss is worked out by the law that it states."""
+
+    others = [Draw(Other(1.0), Counts(values, l1=4, adjacency=ADDED), (), None) for values in ((5, 5), (5, 4), (6, 4))]
+    assert [loss_of(others[0], other).epsilon for other in others[1:]] == pytest.approx([0.25, 0.5])
+
     class Unstated(Laplace):
         noise_law = None
 

@@ -173,6 +173,7 @@ def test_texts_whose_end_is_drawn_are_compared_by_what_the_draw_is_given():
         (decoders.EndsByATest(), ""),
         (decoders.EndsByALoudTest(), "sensitivity"),
         (decoders.EndsByATestAndItsOwnCoins(), ""),
+        (decoders.EndsWhereOneIsSureBesideATest(), "drive"),
     ):
         price = Price(12.0, 1e-6)
         contract, plan, found = contract_of(decoder), plan_for(decoder, 2, price=price), ""

@@ -45,6 +45,17 @@ def test_a_run_is_one_point_of_the_ledger_and_its_certificate_holds(desk):
     assert len(certificate["ledger"]) == 1
 
 
+@pytest.mark.parametrize(("epsilon", "texts", "tokens"), [("1", "1", "3"), ("3", "2", "8"), ("0.5", "1", "3")])
+def test_a_certificate_is_priced_by_the_bounds_of_its_plan(desk, epsilon, texts, tokens):
+    """By another bound, which plans of samples do not look at, a few of these cost a little less."""
+    others = ("--noise", "exponential", "--epsilon", epsilon, "--per-label", texts, "--tokens", tokens)
+    assert desk(*COMMAND, *LEDGER, *others)[0] == 0
+    code, out, _ = desk("verify", "certificate", "demos.jsonl.certificate.json", "--ledger", "notes.db")
+    assert code == 0, out
+    code, _, err = desk(*COMMAND, *LEDGER, *others, "--resume")
+    assert (code, "Nothing to do" in err) == (0, True), err
+
+
 @pytest.mark.parametrize("figure", ["epsilon", "delta"])
 def test_with_the_ledger_the_event_of_a_certificate_is_the_one_that_was_charged(desk, figure):
     """To another processor's rounding it could be another one: with the ledger there is no need to work it out."""

@@ -18,7 +18,7 @@ import hmac
 import json
 import math
 import re
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, fields
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, final
@@ -307,7 +307,7 @@ class Certificate:
             delta = self.delta / times
             if point is None or not math.isclose(point.delta, delta, rel_tol=1e-9):
                 raise InputError(ANOTHER_EVENT)
-            report = self._cost([event], point.delta)
+            report = self._cost([event], point.delta, self._decoder().bounds)
             if not math.isclose(point.epsilon, report.epsilon, rel_tol=report.rounding):
                 raise InputError(ANOTHER_EVENT)
             event, told = point, report.beside(point.epsilon)
@@ -361,9 +361,9 @@ class Certificate:
         holds = report.epsilon <= self.epsilon * (1 + report.rounding)
         return Check(what, holds, report.beside(min(self.epsilon, report.epsilon)))
 
-    def _cost(self, events: Sequence[DpEvent], delta: float | None = None) -> Report:
+    def _cost(self, events: Sequence[DpEvent], delta: float | None = None, bounds: Collection[str] = ()) -> Report:
         total = RdpAccountant(Adjacency.parse(self.adjacency), self.unit).compose_all(events)
-        return total.report(self.delta if delta is None else delta)
+        return total.report(self.delta if delta is None else delta, bounds)
 
     def _words(self) -> Check:
         what = "its statement says that"
@@ -409,7 +409,7 @@ class Certificate:
                     return Check(what, False, f"what was asked for costs epsilon {rounded_up(asked.epsilon, 6)}")
                 if not (
                     math.isclose(self.epsilon, report.epsilon, rel_tol=report.rounding)
-                    and math.isclose(self.delta, report.delta, rel_tol=1e-9)
+                    and report.delta <= self.delta <= report.delta * (1 + 1e-9)
                 ):
                     figures = f"epsilon {rounded_up(report.epsilon, 6)} at delta {rounded_up(report.delta, 6)}"
                     return Check(what, False, f"with {more} charges that were lost its charges cost {figures}")

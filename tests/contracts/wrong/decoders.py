@@ -1328,3 +1328,21 @@ class EndsByATestAndItsOwnCoins(EndsByATest):
     """Right: the same with tokens that are drawn by coins of its own."""
 
     sampler: ClassVar[type[TokenSampler]] = _OwnEndTestSampler
+
+
+class _RawEndSampler(_EndTestSampler):
+    """Throws a public coin a token, and ends where one expert is sure of the end."""
+
+    def _chosen_of(self, step, public):
+        self._randomness.below(2)
+        rows = _rows_of(step)
+        heard = rows[rows.isfinite().all(dim=1)][:, :-1]
+        self.over = self.over or bool((heard.argmax(dim=1) == min(self._eos_tokens)).any())
+        return super()._chosen_of(_with_rows(step, rows), public)
+
+
+@dataclass(frozen=True)
+class EndsWhereOneIsSureBesideATest(EndsByATest):
+    """Ends a text where one expert is sure of the end, beside a test that is charged."""
+
+    sampler: ClassVar[type[TokenSampler]] = _RawEndSampler

@@ -351,6 +351,22 @@ MUTANTS = [
         ("tests/contracts/test_token_moves.py::test_texts_whose_end_is_drawn_are_compared_by_what_the_draw_is_given",),
     ),
     Mutant(
+        "tokens-taken-for-the-decoders-own",
+        "what ends a text behind tokens that a mechanism draws is not compared",
+        "testing/decoders.py",
+        "            if self._has_drawn_tokens(plan):\n",
+        "            if False:\n",
+        ("tests/contracts/test_token_moves.py::test_texts_whose_end_is_drawn_are_compared_by_what_the_draw_is_given",),
+    ),
+    Mutant(
+        "certificates-by-other-bounds",
+        "an honest certificate of samples is refused where another bound than its plan's is lower",
+        "synthesis/certificate.py",
+        "self._cost([event], point.delta, self._decoder().bounds)",
+        "self._cost([event], point.delta)",
+        ("tests/synthesis/test_fresh_samples.py",),
+    ),
+    Mutant(
         "event-of-a-file-not-held-against-its-charge",
         "the event of a synthesis is lowered by what passes for another processor's rounding",
         "synthesis/certificate.py",

@@ -50,6 +50,14 @@ MUTANTS = [
         (TAPE,),
     ),
     Mutant(
+        "one-laplace-count-of-many-is-paid",
+        "the same of Laplace noise, whose loss follows from its scale",
+        "testing/draw_losses.py",
+        "return float(sum(map(abs, moved)) / draw.mechanism.scale(draw.aggregate))",
+        "return float(max(map(abs, moved)) / draw.mechanism.scale(draw.aggregate))",
+        (TAPE,),
+    ),
+    Mutant(
         "one-item-a-unit",
         "the contract of a stability histogram looks at units of one item alone",
         "testing/mechanisms.py",

@@ -7,7 +7,7 @@ import multiprocessing
 import pytest
 
 from sottovoce.errors import BudgetExhaustedError, LedgerMismatchError, ParameterError
-from sottovoce.privacy.events import ApproximateDP, BoundedRange, WithFailure
+from sottovoce.privacy.events import ApproximateDP, BoundedRange, PureDP, SelfComposedDpEvent, WithFailure
 from sottovoce.privacy.ledger import caps
 from sottovoce.privacy.ledger.budget import SCALE, Budget, amount_of
 from sottovoce.privacy.ledger.ledger import Identity, Ledger, Reservation
@@ -113,6 +113,19 @@ def test_what_is_offered_fits_every_cap(ledger):
     alice.reserve([charge("a", 0.2)])
 
 
+def test_where_failures_are_short_that_is_what_is_said(address):
+    account = Ledger(address).open(WHO, Budget.once(4, 1e-7))
+    with pytest.raises(BudgetExhaustedError, match="Ask with a smaller delta"):
+        account.reserve([Reservation("a", ApproximateDP(1.0, 2e-7), "test")])
+    account.reserve([Reservation("all", ApproximateDP(1.0, 1e-7), "test")])
+    for epsilon in (1.0, 9.0):  # enough of epsilon is left, or too little
+        with pytest.raises(BudgetExhaustedError, match="can fail outright, and no share of delta is left for that"):
+            account.reserve([Reservation("b", ApproximateDP(epsilon, 1e-12), "test")])
+    account.reserve([Reservation("rest", PureDP(2.999999), "test")])
+    with pytest.raises(BudgetExhaustedError, match=r"charged\. Let the data owner grant more"):
+        account.reserve([Reservation("c", SelfComposedDpEvent(PureDP(0.1), 2), "test")])
+
+
 def test_the_owner_changes_a_cap_but_never_below_what_is_spent(ledger):
     account = ledger.open(WHO, None, caller="alice")
     account.reserve([charge("a", 0.5)])
@@ -175,7 +188,7 @@ def test_a_cap_counts_in_the_currency_of_the_data_set(address):
     alice.reserve([Reservation("a", event, "")])
     with pytest.raises(BudgetExhaustedError, match="failure probability 1e-09 asked, 0 left of 1e-09 for the caller"):
         alice.reserve([Reservation("b", event, "")])
-    with pytest.raises(BudgetExhaustedError, match="no share of delta is set aside"):
+    with pytest.raises(BudgetExhaustedError, match=r"left for that\. The data owner can allot the caller"):
         bob.reserve([Reservation("c", ApproximateDP(0.1, 1e-12), "")])
     level = alice.balance().levels[0]
     assert level.spent.loss == amount_of(event, "rdp at alpha 16")

@@ -41,34 +41,47 @@ def refuse(row: Any, levels: list[Cap], cost: Cost, events: Sequence[DpEvent], l
     raise BudgetExhaustedError(
         f"{currency} {amounts}{holder} in {ledger} (budget {budget}, "
         f"{row.adjacency} adjacency, unit '{row.unit}'; {what} {describe(events[0])}{' each' if count > 1 else ''}). "
-        f"Nothing was charged. {_next_step(budget, short, levels, events, failing)}",
+        f"Nothing was charged. {_next_step(budget, levels, cost, events, failing)}",
         asked=_plain(charge, scale),
         left=_plain(left, scale),
         limit=_plain(limit, scale),
     )
 
 
-def _next_step(budget: Budget, short: Cap, levels: Sequence[Cap], events: Sequence[DpEvent], failing: bool) -> str:
-    if failing and short.cap.failure == 0:
+def _next_step(budget: Budget, levels: Sequence[Cap], cost: Cost, events: Sequence[DpEvent], failing: bool) -> str:
+    left = Cost(min(level.left.loss for level in levels), min(level.left.failure for level in levels))
+    if failing or cost.failure > left.failure:
+        return _of_failures(budget, min(levels, key=lambda level: level.left.failure), left)
+    count = len(events)
+    fit = price(events[0], budget.currency).times_in(left) or 0
+    more = f"At this price {fit or 'no'} more would fit. " if count > 1 or fit else ""
+    return f"{more}{_smaller(events, left, budget.currency)} the data owner grant more with 'sotto ledger grant'."
+
+
+def _of_failures(budget: Budget, short: Cap, left: Cost) -> str:
+    """What helps where the share of delta for failures is short, whatever else is."""
+    if short.kind != WHOLE:
+        stays = (
+            f"The data owner can allot the {short.kind} {short.name!r} another share, with failure=DELTA in its budget."
+        )
+    else:
+        stays = "The share of delta for failures stays as it was when the ledger was opened."
+    if short.cap.failure == 0 and short.kind == WHOLE:
         parts = [rounded_down(value, 15) for value in (budget.epsilon, budget.delta)]
         share = f"{','.join(parts)},failure={rounded_down(budget.delta / 2)}"
         return (
             "This release can fail outright, and no share of delta is set aside for that: let the data owner open a "
             f"ledger with one, such as --budget {share}."
         )
-    if failing:
-        return "Ask with a smaller delta. The share of delta for failures stays as it was when the ledger was opened."
-    count = len(events)
-    left = Cost(min(level.left.loss for level in levels), min(level.left.failure for level in levels))
-    fit = price(events[0], budget.currency).times_in(left) or 0
-    more = f"At this price {fit or 'no'} more would fit. " if count > 1 or fit else ""
-    return f"{more}{_smaller(events, left, budget.currency)} the data owner grant more with 'sotto ledger grant'."
+    if left.failure == 0:
+        return f"This release can fail outright, and no share of delta is left for that. {stays}"
+    return f"Ask with a smaller delta. {stays}"
 
 
 def _smaller(events: Sequence[DpEvent], left: Cost, currency: str) -> str:
     """What would fit, where the events are of a kind that a price sets alone."""
     share = Cost(left.loss // len(events), left.failure // len(events))
-    if not share.loss:
+    if not price(PureDP(LEAST_NAMED), currency).times_in(share):
         return "Let"
     largest = largest_epsilon(events[0], share, currency) if all(event == events[0] for event in events) else None
     if largest is None:
