@@ -126,6 +126,14 @@ def test_where_failures_are_short_that_is_what_is_said(address):
         account.reserve([Reservation("c", SelfComposedDpEvent(PureDP(0.1), 2), "test")])
 
 
+def test_where_no_cap_has_a_share_for_failures_the_ledgers_own_is_spoken_of(address):
+    book = Ledger(address)
+    book.open(WHO, Budget(4, 1e-6))
+    alice = book.allot(WHO, budget=Budget(2, 1e-6), caller="alice")
+    with pytest.raises(BudgetExhaustedError, match="let the data owner open a ledger with one"):
+        alice.reserve([Reservation("a", WithFailure(BoundedRange(0.1), 1e-9), "test")])
+
+
 def test_the_owner_changes_a_cap_but_never_below_what_is_spent(ledger):
     account = ledger.open(WHO, None, caller="alice")
     account.reserve([charge("a", 0.5)])

@@ -51,7 +51,8 @@ def refuse(row: Any, levels: list[Cap], cost: Cost, events: Sequence[DpEvent], l
 def _next_step(budget: Budget, levels: Sequence[Cap], cost: Cost, events: Sequence[DpEvent], failing: bool) -> str:
     left = Cost(min(level.left.loss for level in levels), min(level.left.failure for level in levels))
     if failing or cost.failure > left.failure:
-        return _of_failures(budget, min(levels, key=lambda level: level.left.failure), left)
+        widest_first = reversed(levels)  # where several are short alike, one for all comes first
+        return _of_failures(budget, min(widest_first, key=lambda level: level.left.failure), left)
     count = len(events)
     fit = price(events[0], budget.currency).times_in(left) or 0
     more = f"At this price {fit or 'no'} more would fit. " if count > 1 or fit else ""
