@@ -44,7 +44,7 @@ from sottovoce.testing.ladders import counted, pairs_of, require_near
 from sottovoce.testing.options import name_of, settings_of, subject_of
 from sottovoce.testing.pools import Pool, share_of
 from sottovoce.testing.public_rows import NOT_ADDITIVE, PublicRow, moved
-from sottovoce.testing.replays import Coins
+from sottovoce.testing.replays import OWN_COINS, Coins, teller
 from sottovoce.testing.report import ContractError, Effort, Report, must_not_raise
 from sottovoce.testing.text_prices import SEEDS, price_of_drawn_texts
 from sottovoce.testing.text_worlds import LABELS, DataSet, Scene
@@ -313,13 +313,19 @@ class _Decoder:
 
     @staticmethod
     def _has_drawn_tokens(plan: DecodingPlan) -> bool:
-        """Whether a token comes from a mechanism, and not from the decoder's own coins."""
-        coins, scene = Coins(0), Scene(sessions.DATA, plan.setting.adjacency, plan.setting.tokens)
-        tape = Tape(coins, noise=seeded(8))
-        chooser = worlds.chooser_of(plan, coins)
-        with running(tape):
-            chooser.next(scene.step(0, ()))
-        return any(draw.test is None for draw in tape.draws)
+        """Whether a token comes from a mechanism: of the same releases it is the same, whatever the decoder's coins."""
+        scene, released = Scene(sessions.DATA, plan.setting.adjacency, plan.setting.tokens), None
+        tokens = set[int | None]()
+        for seed in range(OWN_COINS):
+            coins = Coins(seed)
+            tape = Tape(coins, teller(released, []) if released else None, noise=seeded(8))
+            chooser = worlds.chooser_of(plan, coins)
+            with running(tape):
+                tokens.add(chooser.next(scene.step(0, ())))
+            if not coins.bounds:
+                return True
+            released = released or tape
+        return len(tokens) == 1
 
     def _laws_of_texts(self, plan: DecodingPlan, claim: Claim, most: int, home: int) -> None:
         """Data sets a change apart: the joint law of all texts of both batches, which are drawn independently."""

@@ -168,8 +168,8 @@ MUTANTS = [
         "any-figure-is-rounding",
         "a certificate's price may be off by as much as it likes",
         "privacy/accounting/accountant.py",
-        "return min(_MOST_ROUNDING, max(FLOAT_MARGIN, of_delta / self.delta))",
-        "return 1.0",
+        "rounding = min(_MOST_ROUNDING, max(FLOAT_MARGIN, of_delta / self.delta))",
+        "rounding = 1.0",
         (
             "tests/synthesis/test_certificates.py::test_a_price_that_another_processor_rounds_otherwise_is_that_of_the_certificate",
         ),

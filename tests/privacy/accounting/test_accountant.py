@@ -398,6 +398,9 @@ def test_the_rounding_of_loss_distributions_grows_with_how_many_are_composed_and
     assert long.rounding > 2 * 2.0e-5 > 20 * replace(long, releases=64).rounding
     assert replace(long, delta=1e-12).rounding == 1e-3
     assert replace(long, bound="zCDP").rounding == acc.FLOAT_MARGIN
+    for apart, near in ((0.5, True), (2.0, False)):  # another processor takes the other bound
+        close = replace(long, bound="pure", bounds={"pure": 1.0, "PLD": 1 + apart * long.rounding})
+        assert (close.rounding == long.rounding) is near
 
 
 @pytest.mark.parametrize("stated", [4 - 2.9e-6, 4 + 2.9e-6])

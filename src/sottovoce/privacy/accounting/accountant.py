@@ -100,6 +100,8 @@ _ROUNDING_OF_STEP: Final = 5e-16
 apart by up to 8e-15 over delta, as a share of epsilon; those of 507 others, of up to 38,400 releases, by up to 1.2e-16
 a release over delta (``docs/log.md``)."""
 _MOST_ROUNDING: Final = 1e-3
+_BY_LOSSES: Final = ("PLD", "amplified")
+"""Bounds that are worked out with loss distributions."""
 
 
 @final
@@ -130,12 +132,15 @@ class Report:
         """How far apart two processors may be, as a share of epsilon.
 
         Loss distributions are sums of differences of numbers near 1. What rounding makes of them is a part of delta,
-        so the more of epsilon the smaller delta is; and it grows with how many are composed.
+        so the more of epsilon the smaller delta is; and it grows with how many are composed. Where such a bound is
+        not the least, but so close, it may be the least on another processor.
         """
-        if self.bound not in ("PLD", "amplified") or self.delta <= 0:
+        losses = [value for name, value in {**self.bounds, self.bound: self.epsilon}.items() if name in _BY_LOSSES]
+        if not losses or self.delta <= 0:
             return FLOAT_MARGIN
         of_delta = max(_ROUNDING_OF_DELTA, _ROUNDING_OF_STEP * self.releases)
-        return min(_MOST_ROUNDING, max(FLOAT_MARGIN, of_delta / self.delta))
+        rounding = min(_MOST_ROUNDING, max(FLOAT_MARGIN, of_delta / self.delta))
+        return rounding if min(losses) <= self.epsilon * (1 + rounding) else FLOAT_MARGIN
 
     def beside(self, stated: float) -> str:
         """This price in words, and how far a stated epsilon is from it where that is taken for another's rounding.
