@@ -49,8 +49,8 @@ SHORT_TEXT: Final = 8
 LETTERS: Final = 5
 TEXTS: Final = 8
 """Texts of a record that are marked at most."""
-SIGHT: Final = 2
-"""What ``sight`` says where pictures can be decoded."""
+SIGHT: Final = 1
+"""What ``sight`` says where pictures can be decoded; larger once more of them is marked."""
 CODE_LENGTH: Final = 64
 CODE_DIGITS: Final = 6
 CODE_TURNS: Final = 0.25
@@ -136,9 +136,7 @@ def marks_of(rows: Iterable[Values], key: bytes) -> MarkArray:
 
 
 def sight() -> int:
-    """What of pictures can be marked here: 0 their files alone, 2 what they show as well. 1 was before JPEGs had two
-    marks of it.
-    """
+    """What of pictures can be marked here: 0 their files alone, ``SIGHT`` what they show as well."""
     return SIGHT if find_spec("PIL") else 0
 
 

@@ -721,9 +721,8 @@ class UniverseOfAFewUnsaid(UniverseUnsaid):
         return super().calibrated(price, setting)
 
 
-@dataclass(frozen=True)
-class SilentWhereFewOfAHundred(SilentWhereFew):
-    """The same, and takes a hundred experts or more."""
+class _OfAHundred:
+    """Takes a hundred experts or more."""
 
     def calibrated(self, price, setting):
         if (setting.experts or 0) < 100:
@@ -732,13 +731,13 @@ class SilentWhereFewOfAHundred(SilentWhereFew):
 
 
 @dataclass(frozen=True)
-class TooLargeAnOptionOfAHundred(TooLargeAnOption):
-    """The same, and takes a hundred experts or more."""
+class SilentWhereFewOfAHundred(_OfAHundred, SilentWhereFew):
+    """The same of a hundred experts or more."""
 
-    def calibrated(self, price, setting):
-        if (setting.experts or 0) < 100:
-            raise ParameterError("experts", setting.experts, "100 or more")
-        return super().calibrated(price, setting)
+
+@dataclass(frozen=True)
+class TooLargeAnOptionOfAHundred(_OfAHundred, TooLargeAnOption):
+    """The same of a hundred experts or more."""
 
 
 @dataclass(frozen=True)
