@@ -62,7 +62,7 @@ def drawn(method, output, price, draws, seed):
 def test_the_law_of_a_method_is_how_often_it_chooses(name, adjacency):
     # 10 cases of 3 labels at five standard deviations: false alarm below 2e-5 for the whole test.
     answers = e.Answers(said_by(6), public_of(), e.change_of(1, adjacency), adjacency)
-    method, draws = e.SELECTING[name], 4_000
+    method, draws = e.SELECTING[name], 8_000
     (law,) = e.laws(method, answers.outputs(), SOME_PRICE)
     counts = drawn(method, answers.outputs()[0], SOME_PRICE, draws, 11)
     assert law.sum() == pytest.approx(1, abs=1e-9)

@@ -111,8 +111,8 @@ class Episode:
 
 
 def default_data() -> Path:
-    """Where the benchmark rows lie unless ``--data`` says otherwise: beside the checkout."""
-    return Path(__file__).resolve().parents[4] / "shared" / "data"
+    """Where the benchmark rows lie unless ``--data`` says otherwise: in ``shared/data`` beside the checkout."""
+    return Path(__file__).resolve().parents[5] / "shared" / "data"
 
 
 @lru_cache(maxsize=16)

@@ -32,6 +32,7 @@ from typing import Any, Final, final
 import numpy as np
 from numpy.typing import NDArray
 
+from sottovoce.benchmarks.harness.datasets import default_data
 from sottovoce.benchmarks.harness.hardware import describe
 from sottovoce.benchmarks.harness.public_rows import public_records
 from sottovoce.data.bundled import tickets_file
@@ -46,9 +47,6 @@ from sottovoce.records.sealed import PublicRecords
 
 FloatArray = NDArray[np.float64]
 Names = NDArray[Any]
-
-DATA: Final = Path(__file__).resolve().parents[4] / "shared" / "data"
-"""Benchmark data beside the checkout; absent elsewhere."""
 
 DELTA: Final = 1e-6
 DIMENSION: Final = 384
@@ -223,7 +221,7 @@ def _row(
 def main(argv: Sequence[str] | None = None) -> None:
     """Runs the experiment and prints a table."""
     parser = argparse.ArgumentParser(prog="sotto bench run clustering", description=(__doc__ or "").partition("\n")[0])
-    parser.add_argument("--data", type=Path, default=DATA, help="folder of benchmark data")
+    parser.add_argument("--data", type=Path, default=default_data(), help="folder of benchmark data")
     parser.add_argument("--sets", nargs="+", help="names of data sets; all by default")
     parser.add_argument("--epsilon", type=float, nargs="+", default=[1.0, 3.0, 8.0])
     parser.add_argument("--runs", type=int, default=5)

@@ -22,6 +22,7 @@ from typing import Any, final
 import numpy as np
 from numpy.typing import NDArray
 
+from sottovoce.benchmarks.harness.datasets import default_data
 from sottovoce.benchmarks.harness.evaluation import selection_law
 from sottovoce.benchmarks.harness.hardware import describe
 from sottovoce.benchmarks.harness.public_rows import PublicExamples, benchmark_rows
@@ -215,7 +216,7 @@ def _one_cell_a_line(report: dict[str, Any]) -> str:
 def main(argv: Sequence[str] | None = None) -> int:
     """Reads the arguments, measures, prints the table and writes the JSON file. Returns 2 where the data is absent."""
     parser = argparse.ArgumentParser(prog="in_context", description="Does the embedded model use its examples?")
-    parser.add_argument("--data", type=Path, default=Path(__file__).resolve().parents[4] / "shared" / "data")
+    parser.add_argument("--data", type=Path, default=default_data())
     parser.add_argument("--out", type=unused, help="JSON file to write")
     parser.add_argument("--cache", type=Path, help="folder in which embeddings are kept between runs")
     parser.add_argument("--head", type=Path, help="another head file")
