@@ -19,8 +19,8 @@ from sottovoce.randomness import SeededRandomness
 from sottovoce.testing import draw_tape
 from sottovoce.testing.draw_losses import loss_of, losses_of, too_far
 from sottovoce.testing.draw_tape import Draw, Tape, WrongDrawError, numbers_of, running
-from sottovoce.testing.fitters import first_difference
 from sottovoce.testing.joint_laws import NoLawError, chances_of, joint_law
+from sottovoce.testing.replays import first_difference
 
 ADDED = Adjacency.ADD_REMOVE
 TEST = AboveThreshold(1.0)

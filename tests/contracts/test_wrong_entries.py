@@ -5,7 +5,10 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from contracts.wrong import answerers, decoders, fitters, mechanisms, methods
+from contracts.wrong import answerers, clusterings, decoders, fitters, mechanisms, methods
+from contracts.wrong.clusterings import made
+from sottovoce.mechanisms.clustering.price import Level
+from sottovoce.mechanisms.clustering.private_clustering import DPM
 from sottovoce.mechanisms.gaussian import GaussianVector
 from sottovoce.mechanisms.laplace import Laplace
 from sottovoce.mechanisms.noisy_max import GaussianNoisyMax, LaplaceNoisyMax
@@ -14,6 +17,7 @@ from sottovoce.mechanisms.stability_histogram import StabilityHistogram
 from sottovoce.mechanisms.top_k import JointTopK
 from sottovoce.methods.base import make_method
 from sottovoce.methods.poe import PoE
+from sottovoce.privacy.unit import Adjacency
 from sottovoce.testing import ContractError, check_answerer, check_decoder, check_fitter, check_mechanism, check_method
 from sottovoce.testing.label_worlds import CHANGES, PUBLIC, ROWS
 from sottovoce.testing.mechanisms import _Mechanism, _parts_of
@@ -202,6 +206,18 @@ MECHANISMS = [
     (mechanisms.Endless(0.7), "sampler", "a run goes on after its first yes"),
     (mechanisms.WithoutLaw(), "drive", "it has no law"),
     (mechanisms.TakesWords(), "drive", "no public method"),
+    (made(clusterings.SumsOfADrop), "sensitivity", "(?s)2 times the norm.*replace-one"),
+    (made(clusterings.SumsOfASwapWhenAdded), "sensitivity", "(?s)2 times the norm.*add-remove"),
+    (made(clusterings.CountsOfADrop), "sensitivity", "1.414 times the norm"),
+    (made(clusterings.HalvedCuts), "sensitivity", "scores move by"),
+    (made(clusterings.KeepsByTrueCounts), "asks", "tells a mechanism something else"),
+    (made(clusterings.EmptyLeafAtZero), "post-processing", "two clusterings"),
+    (made(clusterings.CountsWithoutNoise), "post-processing", "two clusterings"),
+    (made(clusterings.SumsForFree), "composition", "costs epsilon"),
+    (made(clusterings.OneLevelForAll), "composition", "costs epsilon"),
+    (made(clusterings.OwnSource), "sampler", "another source of noise"),
+    (made(clusterings.Remembers), "sensitivity", "its sum moves by"),
+    (made(clusterings.NoMechanism), "drive", "draws from no mechanism"),
 ]
 ANSWERERS = [
     (answerers.HalvedSensitivity, "sensitivity", "told a sensitivity of 1, and scores move by 2"),
@@ -330,6 +346,9 @@ RIGHT = [
     GaussianNoisyMax(rho=20.0),
     StabilityHistogram(epsilon=0.05, failure_delta=0.01),
     pytest.param(StabilityHistogram(epsilon=0.001, failure_delta=1e-6), marks=pytest.mark.slow),
+    made(DPM, levels=(Level(kappa=0.4, count_rho=2.0),) * 2, sum_rho=4.0),
+    made(DPM, adjacency=Adjacency.ADD_REMOVE, centres="projected", axes="in turn"),
+    made(DPM, adjacency=Adjacency.ZERO_OUT, max_gap=None, min_size=1),
 ]
 """Right mechanisms at parameters at which laws are wide, or underflow in floating point."""
 

@@ -43,13 +43,12 @@ from sottovoce.testing.claims import FloatArray, is_empty
 from sottovoce.testing.draw_losses import Losses, law_of, losses_of, too_far
 from sottovoce.testing.draw_tape import Draw, Tape, Teller, WrongDrawError, fingerprint, numbers_of, running
 from sottovoce.testing.fit_draws import EXTREMES, noise_of, not_normal
-from sottovoce.testing.fitters import first_difference
 from sottovoce.testing.joint_laws import NoLawError, chances_of, joint_excess, joint_law
 from sottovoce.testing.label_worlds import seeded
 from sottovoce.testing.ladders import TOP, pairs_of
 from sottovoce.testing.options import edges_of, name_of, settings_of, subject_of
 from sottovoce.testing.pools import Pool
-from sottovoce.testing.replays import OTHER_COINS, Coins, replayed
+from sottovoce.testing.replays import OTHER_COINS, Coins, first_difference, replayed
 from sottovoce.testing.report import ContractError, Effort, Report, must_not_raise
 
 PRICES: Final = (Price(8.0, 1e-6), Price(1.0, 1e-6), Price(3.0, 1e-4), Price(0.3, 1e-3), Price(16.0, 1e-9))

@@ -26,7 +26,7 @@ from sottovoce.mechanisms.base import Mechanism, registered
 from sottovoce.privacy.aggregates import Counts, ItemCounts, Scores, VectorSum
 from sottovoce.randomness import Randomness
 from sottovoce.records.sealed import Opaque
-from sottovoce.testing.mechanisms import release_of
+from sottovoce.testing.releases import release_of
 
 AGGREGATES: Final = (Scores, VectorSum, Counts, ItemCounts)
 

@@ -43,7 +43,7 @@ from sottovoce.testing.label_worlds import seeded
 from sottovoce.testing.ladders import pairs_of
 from sottovoce.testing.options import name_of, settings_of, subject_of
 from sottovoce.testing.pools import Pool
-from sottovoce.testing.replays import OTHER_COINS, Coins, replayed
+from sottovoce.testing.replays import OTHER_COINS, Coins, first_difference, replayed
 from sottovoce.testing.report import ContractError, Effort, Report, must_not_raise
 
 PRICES: Final = (Price(4.0, 1e-6), Price(1.0, 1e-6), Price(0.3, 1e-3), Price(16.0, 1e-9))
@@ -539,15 +539,6 @@ def _where(world: World, plan: FitPlan, relation: Relation, beside: World | None
     """A world, or two of them, with what is public of the fit."""
     shown = worlds.shown(world) + (f" and {worlds.shown(beside)}" if beside is not None else "")
     return f"{shown}, {relation}, {Case.of(plan.setting)}"
-
-
-def first_difference(one: Sequence[tuple[str, Any]], other: Sequence[tuple[str, Any]]) -> str:
-    """What shows that what is asked for follows private data; empty where nothing does."""
-    for (what, content), (twin, same) in zip(one, other, strict=False):
-        if what != twin or content != same:
-            how = "asks for another sum" if twin == "a sum" else "tells a mechanism something else"
-            return f"after the same releases it {how} in a neighbouring world"
-    return "" if len(one) == len(other) else "after the same releases it asks or draws more in a neighbouring world"
 
 
 def _shape(support: Any) -> Any:

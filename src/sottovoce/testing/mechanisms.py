@@ -4,7 +4,7 @@ Guarantee   What a mechanism takes decides how it is driven: scores, counts, a v
             queries of a test, points. Its stated law is compared exactly in neighbouring worlds that its bound allows,
             as far as its law is stated; draws follow the law. A mechanism that takes something else cannot be driven,
             and fails.
-Assumes     Worlds are small. Clustering, which states no law, is compared by draws alone: little power.
+Assumes     Worlds are small.
 """
 
 from __future__ import annotations
@@ -14,10 +14,9 @@ import inspect
 import itertools
 from collections import Counter
 from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
-from dataclasses import replace
 from fractions import Fraction
 from functools import cache, partial
-from typing import Any, Final, final, get_type_hints
+from typing import Any, Final, final
 
 import numpy as np
 
@@ -27,11 +26,14 @@ from sottovoce.privacy.points import PrivatePoints
 from sottovoce.privacy.unit import DROP, SWAP, Adjacency, is_drop
 from sottovoce.randomness import Randomness
 from sottovoce.testing.claims import DELTA_SLACK, Claim, FloatArray, claim_of, excess, joined
-from sottovoce.testing.draws import departs, exceeds
+from sottovoce.testing.clusterings import check_clustering, points_of
+from sottovoce.testing.draw_tape import fingerprint
+from sottovoce.testing.draws import departs
 from sottovoce.testing.label_worlds import CHANGES, Change, seeded
 from sottovoce.testing.ladders import counted
 from sottovoce.testing.options import subject_of
 from sottovoce.testing.pools import OPEN, Pool, lead_of, share_of
+from sottovoce.testing.releases import release_of
 from sottovoce.testing.report import ContractError, Effort, Report, must_not_raise
 
 ADJACENCIES: Final = tuple(Adjacency)
@@ -532,24 +534,11 @@ class _Mechanism:
         return last[noes + 1 :]
 
     def _points(self, name: str, claim: Claim) -> None:
-        """Two clouds, and one point that goes from one to the other: noisy sizes and cuts, by draws."""
-        mechanism = self.mechanism
-        if getattr(mechanism, "min_size", 1) > 1:
-            mechanism = replace(mechanism, min_size=1)  # what is published shows whatever it holds
-        near, far = [-0.6, 0.1], [0.6, 0.1]
-        drawn = []
-        for seed, vectors in enumerate(([near] * 4 + [far], [near] * 3 + [far] * 2)):
-            points, source = PrivatePoints(vectors, adjacency=mechanism.adjacency), seeded(seed)
-            sizes = partial(_sizes, getattr(mechanism, name), points)
-            for _ in range(SOURCES // 10):
-                self._sources(Pool(), sizes, 0.0, f"{points!r}")
-            clusterings = [getattr(mechanism, name)(points, source) for _ in range(self.draws // 10)]
-            drawn.append(
-                [tuple(cluster.size // 8 for cluster in clustering.clusters[:2]) for clustering in clusterings]
-            )
-        if problem := exceeds(claim, *drawn):
-            raise ContractError("neighbours", self.subject, problem, "four points and one, three and two")
-        self.report.kept("neighbours by draws", 1, "pairs of worlds that draws do not tell apart too well")
+        """What it draws through other mechanisms, in worlds of points that differ by one."""
+        points, cluster = points_of(self.mechanism), getattr(self.mechanism, name)
+        for _ in range(SOURCES // 10):
+            self._sources(Pool(), lambda source: fingerprint(cluster(points, source)), 0.0, f"{points!r}")
+        check_clustering(self.mechanism, name, self.subject, self.report)
 
     # What all have in common
 
@@ -614,11 +603,6 @@ def _shown_as(item: str, last: int, release: Callable[[Randomness], Any], source
     return None if shown is None else min(last, int(shown))
 
 
-def _sizes(cluster: Callable[[PrivatePoints, Randomness], Any], points: PrivatePoints, source: Randomness) -> list[int]:
-    """The noisy sizes of a clustering."""
-    return [its.size for its in cluster(points, source).clusters]
-
-
 def _multiple_of(modulus: int) -> str:
     return f"noise divisible by {modulus}"
 
@@ -636,18 +620,3 @@ def _sort_of(number: int) -> str:
 def _steps(drawn: Any) -> Sequence[int]:
     """A released vector, or released counts, in steps of the noise."""
     return drawn.steps if hasattr(drawn, "steps") else drawn  # type: ignore[no-any-return]
-
-
-def release_of(mechanism: type[Mechanism]) -> tuple[str, Any]:
-    """The public method that draws, and the type of what it takes first."""
-    for name, method in inspect.getmembers(mechanism, inspect.isfunction):
-        if name.startswith("_"):
-            continue
-        try:
-            hints = get_type_hints(method)
-        except NameError:
-            continue
-        hints.pop("return", None)
-        if Randomness in hints.values():
-            return name, next(iter(hints.values()))
-    return "", None

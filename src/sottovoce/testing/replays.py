@@ -7,7 +7,7 @@ Assumes     Coins of an entry's own are the same in two worlds where as many are
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any, Final, final
 
 from sottovoce.privacy.aggregates import Scores
@@ -92,6 +92,15 @@ def seen(draw: Draw) -> Any:
 def same_draws(one: Tape, other: Tape) -> bool:
     """Whether as much was drawn, of the same mechanisms with the same bounds."""
     return one.trace == other.trace
+
+
+def first_difference(one: Sequence[tuple[str, Any]], other: Sequence[tuple[str, Any]]) -> str:
+    """What shows that what is asked for follows private data; empty where nothing does."""
+    for (what, content), (twin, same) in zip(one, other, strict=False):
+        if what != twin or content != same:
+            how = "asks for another sum" if twin == "a sum" else "tells a mechanism something else"
+            return f"after the same releases it {how} in a neighbouring world"
+    return "" if len(one) == len(other) else "after the same releases it asks or draws more in a neighbouring world"
 
 
 def far_apart(one: Tape, other: Tape, adjacency: Adjacency) -> str:

@@ -10,6 +10,46 @@ MOVES = "tests/contracts/test_label_moves.py"
 
 MUTANTS = [
     Mutant(
+        "clusterings-under-one-adjacency",
+        "the contract of a clustering compares it under the adjacency that it was made with alone",
+        "testing/clusterings.py",
+        "    for adjacency in Adjacency:\n",
+        "    for adjacency in (mechanism.adjacency,):\n",
+        (f"{WRONG}::test_a_wrong_mechanism_is_noticed[SumsOfASwapWhenAdded--]",),
+    ),
+    Mutant(
+        "clusterings-without-ladders",
+        "no two neighbouring worlds of points have a threshold on how many there are between them",
+        "testing/clusterings.py",
+        "        for near in self._ladders():\n",
+        "        for near in ():\n",
+        (f"{WRONG}::test_a_wrong_mechanism_is_noticed[KeepsByTrueCounts--]",),
+    ),
+    Mutant(
+        "clusterings-that-differ-pass",
+        "what a clustering makes of the same releases is not compared",
+        "testing/clusterings.py",
+        "            if fingerprint(released) != fingerprint(made):\n",
+        "            if type(released) is not type(made):\n",
+        (f"{WRONG}::test_a_wrong_mechanism_is_noticed[EmptyLeafAtZero--]",),
+    ),
+    Mutant(
+        "clusterings-of-any-sensitivity",
+        "what mechanisms of a clustering are given may move by more than they are told",
+        "testing/clusterings.py",
+        "if problem := too_far(draw, twin, self.adjacency):",
+        "if problem := too_far(draw, draw, self.adjacency):",
+        (f"{WRONG}::test_a_wrong_mechanism_is_noticed[HalvedCuts--]",),
+    ),
+    Mutant(
+        "clusterings-at-any-price",
+        "what a clustering draws is not held against its event",
+        "testing/clusterings.py",
+        "        if found := losses.exceed(self.mechanism.event, DELTA):\n",
+        "        if found := Losses(self.adjacency).exceed(self.mechanism.event, DELTA):\n",
+        (f"{WRONG}::test_a_wrong_mechanism_is_noticed[SumsForFree--]",),
+    ),
+    Mutant(
         "endless-runs-pass",
         "the contract of a threshold test asks no run again after its yes",
         "testing/mechanisms.py",
