@@ -28,7 +28,8 @@ def _enough_of_a_method(kept):
 
 
 def _enough_of_a_mechanism(kept):
-    return "price" in kept and ("neighbours" in kept or "neighbours by draws" in kept)
+    clustered = min(kept.get(name, 0) for name in ("post-processing", "sensitivity", "composition")) > 1000
+    return "price" in kept and ("neighbours" in kept or clustered)
 
 
 def _enough_of_a_fitter(kept):
