@@ -89,6 +89,7 @@ METHODS = [
     pytest.param(methods.QuietWithoutADelta, "sampler", "do not follow its law", marks=pytest.mark.slow),
     pytest.param(methods.TwoDrawsWithoutADelta, "composition", r"(?s)costs.*delta=0\.0", marks=pytest.mark.slow),
     (methods.AcceptsNothing, "drive", "accepts no adjacency"),
+    (methods.ChargesByTheLastAnswer, "state", "its next plan or charge"),
 ]
 DECODERS = [
     (decoders.HalvedSensitivity, "neighbours", NEIGHBOURS),
@@ -119,6 +120,10 @@ DECODERS = [
     (decoders.LoudLaterTexts, "neighbours", "(?s)does not hold.*of two"),
     (decoders.HearsThree, "order", "(?s)the order of the experts changes the scores.*first or last"),
     (decoders.OneTokenOfItsOwn, "neighbours", "(?s)does not hold.*2 tokens"),
+    (decoders.TemperatureByTheLastText, "state", "its next plan or charge"),
+    (decoders.KeepsSumsInAText, "neighbours", "(?s)does not hold.*2 tokens"),
+    (decoders.LessNoiseBehindAgreement, "neighbours", "(?s)does not hold.*2 tokens"),
+    (decoders.QuietWhereNothingChanged, "sampler", "with scores those of the token before"),
     pytest.param(decoders.TwoTokensOfItsOwn, "price", "3 draws of a text of 3 tokens cost", marks=pytest.mark.slow),
     pytest.param(decoders.GivesAllBack, "price", "more is given back", marks=pytest.mark.slow),
     pytest.param(decoders.UncrossedTestsFree, "price", "more is given back", marks=pytest.mark.slow),
@@ -278,6 +283,8 @@ ANSWERERS = [
     (answerers.RefusesEverything, "drive", "it refuses every price"),
     (answerers.ComparesUnsaid, "candidates", "they change its answer"),
     (answerers.UniverseUnsaid, "candidates", "they change its answer"),
+    (answerers.QuotesAnExpert, "post-processing", "one outcome is finished in two ways"),
+    (answerers.RateByTheLastAnswer, "state", "its next plan or charge"),
 ]
 FITTERS = [
     (fitters.HalvedSensitivity, "sensitivity", "2 times the norm"),
@@ -335,6 +342,7 @@ FITTERS = [
     pytest.param(fitters.RareLabelsOut, "post-processing", "two supports", marks=pytest.mark.slow),
     pytest.param(fitters.RareLabelsZeroed, "sensitivity", "its sum moves by", marks=pytest.mark.slow),
     (fitters.NeedsWords, "drive", "unknown choice"),
+    (fitters.NoiseByTheLastFit, "state", "its next plan or charge"),
 ]
 
 

@@ -38,7 +38,7 @@ from sottovoce.testing.accepted_prices import accepted
 from sottovoce.testing.answer_candidates import candidates
 from sottovoce.testing.answer_road import road
 from sottovoce.testing.answer_worlds import CROWDS, RELATIONS, Neighbourhood, Relation, World, Writing
-from sottovoce.testing.asked_first import Beside, follows_the_order
+from sottovoce.testing.asked_first import PLANS, Beside, follows_the_order, plans_alike
 from sottovoce.testing.claims import FloatArray, is_empty
 from sottovoce.testing.draw_losses import Losses, law_of, losses_of, too_far
 from sottovoce.testing.draw_tape import Draw, Tape, Teller, WrongDrawError, fingerprint, numbers_of, running
@@ -395,6 +395,7 @@ class _Answerer:
         """One of them, with the coins that were thrown: all worlds ask the same, and have one outcome."""
         coins = Coins(seed)
         first, made = self._draw(plan, relation, data[0], told, randomness=coins, noise=source)
+        answered = self._answer(made, plan)
         released = [draw.outcome for draw in first.draws]
         if not first.draws and not first.others:
             raise ContractError("drive", self.subject, "it draws from no mechanism of the package", str(relation))
@@ -408,6 +409,9 @@ class _Answerer:
                 raise ContractError("asks", self.subject, OTHER_COINS, where)
             if worlds.marks(outcome) != marks:
                 problem = "of the same releases it makes two outcomes: something private reaches them without noise"
+                raise ContractError("post-processing", self.subject, problem, where)
+            if self._answer(outcome, plan) != answered:
+                problem = "one outcome is finished in two ways: what experts wrote reaches the answer without noise"
                 raise ContractError("post-processing", self.subject, problem, where)
             tapes.append(tape)
         self.report.kept("post-processing", len(data), "worlds with the same outcome of the same releases")
@@ -508,6 +512,14 @@ class _Answerer:
 
         if problem := follows_the_order(drawn_from, ASKED):
             raise ContractError("state", self.subject, problem, f"{worlds.shown(opposite[0])}, {relation}")
+
+        def again() -> Any:
+            next_plan, _ = self._drawn_plan(relation)
+            return next_plan and (next_plan.parameters, next_plan.event, next_plan.charge)
+
+        crowds: list[World] = [*opposite, (worlds.SMALL[0],) * experts, (None,) * experts]
+        if not plans_alike(lambda world: self._draw(plan, relation, world), crowds, again):
+            raise ContractError("state", self.subject, PLANS, f"{worlds.shown(opposite[0])}, {relation}")
         self.report.kept("state", len(data) + 4 * len(ASKED), "answers that do not follow what was answered before")
 
     def _whatever_is_drawn(self, plan: AnswerPlan, relation: Relation, experts: int) -> None:
@@ -602,6 +614,10 @@ class _Answerer:
             raise ContractError("draws", self.subject, problem, where)
         self._finished(outcome, public, where)
         return tape, outcome
+
+    def _answer(self, outcome: Outcome, plan: AnswerPlan) -> str:
+        """The text of an outcome, as it is made behind its draw."""
+        return self.answerer.finish(outcome, worlds.public_side(plan.setting.candidates, Writing()))
 
     def _finished(self, outcome: Outcome, public: PublicSide, where: str) -> None:
         """The answer follows from the saved outcome, as often as it is finished, also where the writer is silent."""

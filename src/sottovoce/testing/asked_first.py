@@ -7,7 +7,8 @@ after it beside another one that is nearly equal.
 
 Guarantee   What is kept of an earlier question and changes a law by more than a slack is found, wherever it is kept,
             if it is kept by anything that is new here: the public row, its size, or a setting. An answer or a sum that
-            is kept for all questions alike gives opposite worlds one law, and is found by that.
+            is kept for all questions alike gives opposite worlds one law, and is found by that. What a draw leaves for
+            the next plan is found if it changes the plan or its charge.
 Assumes     No two new inputs have a public threshold of the entry's own between them. Nothing is kept for all questions
             that leaves opposite worlds two laws: a clip, width or bound that was measured on the first records of the
             process and stays in a module or class was kept before these questions, and is not found.
@@ -22,6 +23,7 @@ from typing import Any, Final, TypeVar
 import numpy as np
 
 from sottovoce.testing.claims import Claim, FloatArray
+from sottovoce.testing.draw_tape import fingerprint
 from sottovoce.testing.draws import exceeds
 
 DRAWS: Final = 80
@@ -41,6 +43,7 @@ IGNORES: Final = (
     "state between questions and gives the first one's answer again, or reads no record and should say so. This alone "
     "is no proof: one that speaks only where more of its experts agree than here answers alike, too"
 )
+PLANS: Final = "its next plan or charge follows the records of an earlier draw: it keeps state between questions"
 CROWD: Final = 40
 """By how much larger crowds are that are asked where smaller ones are answered alike: some mechanisms release nothing
 unless hundreds agree."""
@@ -69,6 +72,21 @@ def _found(ask: Callable[[P, int], Asked], inputs: Sequence[Beside[P]]) -> str:
             return KEEPS
         distinct |= _are_two(first, second) or _are_two(first_again, second_again)
     return "" if distinct else IGNORES
+
+
+def plans_alike(draw: Callable[[P], object], worlds: Sequence[P], plan: Callable[[], Any]) -> bool:
+    """Whether a plan is the same whichever world was drawn from before it.
+
+    Args:
+        draw: Draws once in a world.
+        worlds: They differ in what is said and in how many agree.
+        plan: Everything that is charged or drawn by next, of an unchanged question.
+    """
+    plans = []
+    for world in (*worlds, *reversed(worlds)):
+        draw(world)
+        plans.append(fingerprint(plan()))
+    return all(each == plans[0] for each in plans)
 
 
 def held_by(entry: object) -> str:

@@ -35,7 +35,7 @@ from sottovoce.randomness import Randomness
 from sottovoce.synthesis.config import SynthesisConfig, plan_of
 from sottovoce.testing import text_sessions as sessions
 from sottovoce.testing import text_worlds as worlds
-from sottovoce.testing.asked_first import CROWD, DRAWS, Asked, Beside, follows_the_order, held_by
+from sottovoce.testing.asked_first import CROWD, DRAWS, PLANS, Asked, Beside, follows_the_order, held_by, plans_alike
 from sottovoce.testing.claims import Claim, claim_of, excess, is_empty, within_price
 from sottovoce.testing.draw_tape import Tape, running
 from sottovoce.testing.draws import exceeds
@@ -534,6 +534,9 @@ class _Decoder:
         most = 4 if samples(plan.decoder) else 12
         before = [dice.below(worlds.WORDS - 2) for _ in range(dice.below(plan.setting.tokens))]
         steps = [worlds.random_step(dice, most, text) for _ in range(len(before) + 1)]
+        repeated = bool(before) and dice.below(3) == 0
+        if repeated:  # experts say of the second token what they said of the first
+            before, steps = before[:1], steps[:1] * 2
         chooser = worlds.random_text(plan, steps, before, source)
         if chooser is None:
             return
@@ -554,6 +557,7 @@ class _Decoder:
             "divisor": plan.setting.experts,
             "experts": share_of(rows),
             "price": f"{price.epsilon:g}, {price.delta:g}",
+            "scores": "those of the token before" if repeated else "others",
             "token": share_of(len(before) + 1),
         }
         pool.add(features, dict(enumerate(law.tolist())), drawn, world)
@@ -605,6 +609,17 @@ class _Decoder:
 
         if problem := follows_the_order(answers, ASKED, partial(answers, times=CROWD)):
             raise ContractError("state", self.subject, problem, self._setting(plan))
+
+        def draw(names: Sequence[str]) -> int | None:
+            return worlds.chooser_of(plan, seeded(5)).next(worlds.step_beside(worlds.PUBLIC, names))
+
+        def planned() -> Sequence[Any]:
+            setting = plan.setting
+            each = (self._plan(setting.adjacency, price, setting.tokens) for price in PRICES)
+            return [(one.decoder, one.event) for one in each if one is not None]
+
+        if not plans_alike(draw, (*OPPOSITE, ("X",) * 24, ("N",) * 24), planned):
+            raise ContractError("state", self.subject, PLANS, self._setting(plan))
         self.report.kept("state", len(scenes) + 4 * len(ASKED), "batches written alike before and after others")
 
     def _first(self, plan: DecodingPlan, public: Sequence[float], names: Sequence[str]) -> Asked:

@@ -32,7 +32,7 @@ from sottovoce.privacy.unit import Adjacency
 from sottovoce.testing import fit_sessions as sessions
 from sottovoce.testing import fit_worlds as worlds
 from sottovoce.testing.accepted_prices import accepted
-from sottovoce.testing.asked_first import Beside, follows_the_order
+from sottovoce.testing.asked_first import PLANS, Beside, follows_the_order, plans_alike
 from sottovoce.testing.claims import FloatArray, is_empty
 from sottovoce.testing.draw_losses import Losses, law_of, losses_of, too_far
 from sottovoce.testing.draw_tape import Draw, Tape, Teller, WrongDrawError, fingerprint, numbers_of, running
@@ -438,6 +438,17 @@ class _Fitter:
             raise ContractError(
                 "state", self.subject, problem, f"{' and '.join(map(worlds.shown, OPPOSITE))}, {relation}"
             )
+
+        plan, others = planned[names[0]]
+
+        def again() -> Any:
+            next_plan, _ = self._drawn(relation, 6, replace(self.usual, unit=names[0]))
+            return next_plan and (next_plan.parameters, next_plan.event, next_plan.charge)
+
+        crowds = [*OPPOSITE, (worlds.EAST,) * 6]
+        crowds += [] if relation.adjacency.size_is_public else [(worlds.EAST,)]
+        if not plans_alike(lambda world: self._fit(plan, relation, (*others, *world)), crowds, again):
+            raise ContractError("state", self.subject, PLANS, f"{relation}")
         self.report.kept("state", 4 * len(ASKED), "fits whose sums do not follow what was fitted before")
 
     def _whatever_is_drawn(self, relation: Relation, case: Case) -> None:

@@ -32,7 +32,7 @@ from sottovoce.privacy.unit import Adjacency
 from sottovoce.randomness import Randomness
 from sottovoce.testing import label_sessions as sessions
 from sottovoce.testing import label_worlds as worlds
-from sottovoce.testing.asked_first import CROWD, DRAWS, Asked, Beside, follows_the_order, held_by
+from sottovoce.testing.asked_first import CROWD, DRAWS, PLANS, Asked, Beside, follows_the_order, held_by, plans_alike
 from sottovoce.testing.claims import Claim, claim_of, excess, is_empty, within_price
 from sottovoce.testing.draws import departs, exceeds, mixture
 from sottovoce.testing.label_moves import compare_moves, draws_alike
@@ -651,6 +651,16 @@ class _Method:
         larger = None if self.sampled else partial(answers, times=CROWD)
         if problem := follows_the_order(answers, ASKED, larger):
             raise ContractError("state", self.subject, problem, f"eight of ten experts of one opinion, {key[1]}")
+
+        def draw(rows: worlds.Rows) -> int:
+            change = next(change for change in CHANGES if change.adjacency is key[0])
+            return self._choose(outputs(rows, 2, change, worlds.PUBLIC[2]), key[1], source, worlds.shown_rows(rows))
+
+        first, second = worlds.ROWS[2][:2]
+        crowds = [(first,) * 8 + (second,) * 2, (second,) * 8 + (first,) * 2, (first,) * 10, ((NAN, NAN),) * 10]
+        sizes = [crowd[: getattr(self.method, "subsamples", 10)] for crowd in crowds]
+        if not plans_alike(draw, sizes, lambda: [self.method.event(price, adjacency) for adjacency, price in claims]):
+            raise ContractError("state", self.subject, PLANS, f"{key[0].value}, {key[1]}")
         self.report.kept("state", len(scenes) + 4 * len(ASKED), "questions answered alike before and after others")
 
     def _beside(

@@ -8,23 +8,25 @@ from __future__ import annotations
 import itertools
 import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from typing import TYPE_CHECKING, Any, Final
+from functools import partial
+from typing import TYPE_CHECKING, Any, Final, final
 
 import numpy as np
 from numpy.typing import NDArray
 
 from sottovoce.experts.batches import Batches
-from sottovoce.experts.clipping import require_torch
+from sottovoce.experts.clipping import Candidates, require_torch
 from sottovoce.generation import GenerationTemplate
 from sottovoce.methods.decoding.decoder import DecodingPlan, TokenSampler
 from sottovoce.methods.decoding.selecting import SelectingDecoder, exponential
 from sottovoce.models.fake import FakeStepper
 from sottovoce.models.stepper import Step
+from sottovoce.privacy.aggregates import Scores
 from sottovoce.privacy.unit import SWAP, Adjacency
 from sottovoce.randomness import Randomness
 from sottovoce.records.sealed import PrivateRecords, Row
 from sottovoce.tasks import Task
-from sottovoce.testing.draw_tape import Tape, needs_noise, running
+from sottovoce.testing.draw_tape import Draw, Tape, needs_noise, running
 from sottovoce.testing.draws import mixture
 from sottovoce.testing.label_worlds import seeded
 from sottovoce.testing.ladders import ladders
@@ -252,15 +254,78 @@ def random_step(dice: Randomness, most: int, text: int = 0) -> Callable[[], Step
     return lambda: Step(text, tensor(public), in_blocks(tensor(rows).reshape(len(rows), WORDS)))
 
 
+@final
+class _Told:
+    """Tells every selection among the candidates of a token which one is chosen.
+
+    Attributes:
+        draws: Numbers of the draws that were told.
+    """
+
+    def __init__(self) -> None:
+        self._index, self._among, self.draws = -1, 0, set[int]()
+
+    def choose(self, candidates: Candidates, token: int) -> bool:
+        """Whether the token is a candidate, which is chosen from now on."""
+        tokens = [candidates.token(place) for place in range(len(candidates))]
+        self._among = len(tokens)
+        self._index = tokens.index(token) if token in tokens else -1
+        return self._index >= 0
+
+    def __call__(self, number: int, draw: Draw) -> Any:
+        if not isinstance(draw.aggregate, Scores) or len(draw.aggregate.values) != self._among:
+            return NotImplemented
+        self.draws.add(number)
+        return self._index
+
+
+def behind(
+    start: Callable[[], TokenSampler], steps: Sequence[Callable[[], Step]], tokens: Sequence[int], source: Randomness
+) -> tuple[TokenSampler | None, bool]:
+    """A chooser that has these tokens behind it, and whether it drew anything but them.
+
+    The selection of a token is told which one it is, among all candidates: what the chooser keeps of their scores is
+    what it keeps in a run. Where a token comes from elsewhere it is the only one that is allowed.
+
+    Args:
+        start: Makes a chooser that draws from ``source``.
+        steps: Scores of each token; they can be read more than once.
+        tokens: What is chosen.
+        source: Of noise.
+
+    Returns:
+        No chooser where it leaves a token out, or ends its text before the last one.
+    """
+    for tells in (True, False):
+        chooser, told = start(), _Told()
+        tape = Tape(source, told if tells else None)
+        with running(tape):
+            for step, token in zip(steps, tokens, strict=False):
+                if chooser.over:
+                    return None, True
+                candidates = chooser._candidates(step(), None) if tells else None
+                if tells and (candidates is None or not told.choose(candidates, token)):
+                    break
+                if (chosen := chooser.next(step(), None if tells else [token])) != token:
+                    if chosen is None:
+                        return None, True
+                    break
+            else:
+                others = (draw for number, draw in enumerate(tape.draws) if number not in told.draws)
+                return chooser, bool(tape.others) or any(needs_noise(draw.aggregate) for draw in others)
+    return None, True
+
+
 def random_text(
     plan: DecodingPlan, steps: Sequence[Callable[[], Step]], tokens: Sequence[int], source: Randomness
 ) -> TokenSampler | None:
     """A chooser that has these tokens behind it; ``None`` where it leaves one of them out, or ends its text before."""
-    chooser = plan.decoder.start(plan, source, eos_tokens=(WORDS - 2,), forbidden_tokens=(WORDS - 1,))
-    for step, token in zip(steps, tokens, strict=False):
-        if chooser.over or chooser.next(step(), [token]) is None:
-            return None
-    return None if chooser.over else chooser
+
+    def start() -> TokenSampler:
+        return plan.decoder.start(plan, source, eos_tokens=(WORDS - 2,), forbidden_tokens=(WORDS - 1,))
+
+    chooser, _ = behind(start, steps, tokens, source)
+    return None if chooser is None or chooser.over else chooser
 
 
 def chooser_of(plan: DecodingPlan, source: Randomness, tokens: int = TOKENS) -> TokenSampler:
@@ -304,11 +369,10 @@ def law_of_text(plan: DecodingPlan, scene: Scene, batch: int) -> dict[tuple[int,
     while waiting:
         following: dict[tuple[int, ...], float] = {}
         for text, mass in waiting.items():
-            chooser, tape = chooser_of(plan, source := seeded(0)), Tape(source)
-            with running(tape):
-                for length, token in enumerate(text):
-                    chooser.next(scene.step(batch, text[:length]), [token])
-            if tape.others or any(needs_noise(draw.aggregate) for draw in tape.draws):
+            source = seeded(0)
+            steps = [partial(scene.step, batch, text[:length]) for length in range(len(text))]
+            chooser, draws_more = behind(partial(chooser_of, plan, source), steps, text, source)
+            if chooser is None or draws_more:
                 return None
             if chooser.over:
                 law[text] = mass

@@ -797,3 +797,34 @@ class TellsBehindAYesAndACoin(TellsBehindACoin):
         if run.above(Counts([int(counts.values[0])], l1=most, adjacency=adjacency)):
             return super().draw(setting, experts, public, randomness)
         return Outcome(self.name, {"word": "anything", "style": 0, "short": 0})
+
+
+@dataclass(frozen=True)
+class QuotesAnExpert(OneKeyword):
+    """Keeps what experts wrote while it draws, and answers with one of their texts that has the released word."""
+
+    kept: ClassVar[list] = []
+
+    def draw(self, setting, experts, public, randomness):
+        self.kept[:] = [text for text in experts.texts_without_noise() if text]
+        return super().draw(setting, experts, public, randomness)
+
+    def finish(self, outcome, public):
+        said = [text for text in self.kept if outcome.values["word"] in text]
+        return said[0] if said else super().finish(outcome, public)
+
+
+@dataclass(frozen=True)
+class RateByTheLastAnswer(OneKeyword):
+    """The next answer is charged less where the experts of the last one agreed."""
+
+    kept: ClassVar[list] = []
+
+    def calibrated(self, price, setting):
+        made = super().calibrated(price, setting)
+        return made if self.eta is not None else replace(made, eta=made.eta * (1 - sum(self.kept) / 200))
+
+    def counts(self, experts, public):
+        right = super().counts(experts, public)
+        self.kept[:] = [min(100, int(right.values.max()))]
+        return right

@@ -432,6 +432,74 @@ class TwoTokensOfItsOwn(Own):
         return super().parts(replace(setting, tokens=min(setting.tokens, 2)))
 
 
+class _RunningSums(_OwnSampler):
+    past: Mapping[int, int] = {}
+
+    def _draw(self, step, public):
+        scores = self._scores(step, public)
+        self.past = dict(zip(self._tokens(public), scores.values.tolist(), strict=True))
+        selection = self._plan.decoder.mechanisms(self._plan)[0]
+        return public.token(selection.select(scores, self._randomness))
+
+    def _scores(self, step, public):
+        right = super()._scores(step, public)
+        values = [n + self.past.get(t, 0) for t, n in zip(self._tokens(public), right.values.tolist(), strict=True)]
+        return Scores(values, sensitivity=right.sensitivity, adjacency=right.adjacency)
+
+    def _tokens(self, public):
+        return [public.token(place) for place in range(len(public))]
+
+
+@dataclass(frozen=True)
+class KeepsSumsInAText(Own):
+    """Adds what experts said of the tokens before, told the sensitivity of one token."""
+
+    sampler: ClassVar[type[TokenSampler]] = _RunningSums
+
+
+class _SureBehindAgreement(_OwnSampler):
+    agreed = False
+
+    def _draw(self, step, public):
+        scores = self._scores(step, public)
+        best = np.sort(scores.values)[-2:].tolist()
+        selection = self._plan.decoder.mechanisms(self._plan)[0]
+        self.agreed = len(best) == 2 and 4 * (best[1] - best[0]) > scores.sensitivity
+        return public.token(selection.select(scores, self._randomness))
+
+    def _scores(self, step, public):
+        right = super()._scores(step, public)
+        sensitivity = max(1, right.sensitivity // (4 if self.agreed else 1))
+        return Scores(right.values, sensitivity=sensitivity, adjacency=right.adjacency)
+
+
+@dataclass(frozen=True)
+class LessNoiseBehindAgreement(Own):
+    """A token behind one that experts agreed on has a quarter of the noise."""
+
+    sampler: ClassVar[type[TokenSampler]] = _SureBehindAgreement
+
+
+class _QuietWhereNothingChanged(_OwnSampler):
+    past: Sequence[int] = ()
+
+    def _draw(self, step, public):
+        scores = self._scores(step, public)
+        values = scores.values.tolist()
+        known, self.past = values == self.past and len(values) > 1, values
+        if known:
+            return public.token(int(scores.values.argmax()))
+        selection = self._plan.decoder.mechanisms(self._plan)[0]
+        return public.token(selection.select(scores, self._randomness))
+
+
+@dataclass(frozen=True)
+class QuietWhereNothingChanged(Own):
+    """No noise on a token of which experts say what they said of the one before."""
+
+    sampler: ClassVar[type[TokenSampler]] = _QuietWhereNothingChanged
+
+
 class _SpendsNothing(_OwnSampler):
     def _executed(self):
         return [0]
@@ -1346,3 +1414,20 @@ class EndsWhereOneIsSureBesideATest(EndsByATest):
     """Ends a text where one expert is sure of the end, beside a test that is charged."""
 
     sampler: ClassVar[type[TokenSampler]] = _RawEndSampler
+
+
+@dataclass(frozen=True)
+class TemperatureByTheLastText(Clipped):
+    """The next text has more noise where experts were sure of the last token."""
+
+    kept: ClassVar[list] = []
+
+    def calibrated(self, price, setting, bounds):
+        made = super().calibrated(price, setting, bounds)
+        more = 1 + sum(self.kept) / 100
+        return made if self.temperature is not None else replace(made, temperature=made.temperature * more)
+
+    def scores(self, plan, step, public):
+        right = super().scores(plan, step, public)
+        self.kept[:] = [int(np.ptp(right.values)) / right.sensitivity]
+        return right

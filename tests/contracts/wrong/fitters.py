@@ -819,3 +819,19 @@ class OfRecordsAlone(Means):
         if setting.unit != "record":
             raise ParameterError("unit", setting.unit, "record")
         return super().calibrated(price, setting)
+
+
+@dataclass(frozen=True)
+class NoiseByTheLastFit(Means):
+    """The next fit has more noise where the last one had more of the first label."""
+
+    kept: ClassVar[list] = []
+
+    def calibrated(self, price, setting):
+        made = super().calibrated(price, setting)
+        more = 1 + sum(self.kept) / 100
+        return made if self.multiplier is not None else replace(made, multiplier=made.multiplier * more)
+
+    def drawn(self, sums, squared_l2, setting, multiplier, randomness):
+        self.kept[:] = [abs(int(sums[0])) / LIMIT]
+        return super().drawn(sums, squared_l2, setting, multiplier, randomness)

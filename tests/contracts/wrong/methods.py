@@ -977,3 +977,21 @@ class OnlyWhereAgreed(Method):
         if (votes := experts.votes()).values.max() < self.least:
             return int(np.argmax(experts.public))
         return Exponential(price.epsilon).select(votes, randomness)
+
+
+class ChargesByTheLastAnswer(Method):
+    """The next answer is charged less where experts agreed on the last one; both are covered by what is charged."""
+
+    name, summary, source = "wrong", "a mistake", "none"
+    kept: ClassVar[list] = []
+
+    def event(self, price, adjacency):
+        return BoundedRange(price.epsilon * (0.6 + 0.4 / (1 + sum(self.kept))))
+
+    def law(self, experts, price):
+        return Exponential(price.epsilon * 0.6).law(experts.votes())
+
+    def choose(self, experts, price, randomness):
+        votes = experts.votes()
+        self.kept[:] = [int(votes.values.max())]
+        return Exponential(price.epsilon * 0.6).select(votes, randomness)

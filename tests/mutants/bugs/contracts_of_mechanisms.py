@@ -10,6 +10,43 @@ MOVES = "tests/contracts/test_label_moves.py"
 
 MUTANTS = [
     Mutant(
+        "answers-quote-experts",
+        "answers that are finished of one outcome behind draws in two worlds are not compared",
+        "testing/answerers.py",
+        "            if self._answer(outcome, plan) != answered:\n",
+        "            if not self._answer(outcome, plan):\n",
+        (f"{WRONG}::test_a_wrong_answerer_is_noticed[QuotesAnExpert--]",),
+    ),
+    Mutant(
+        "plans-follow-draws",
+        "what is planned behind draws in two worlds is not compared",
+        "testing/asked_first.py",
+        "    return all(each == plans[0] for each in plans)\n",
+        "    return bool(plans)\n",
+        (
+            f"{WRONG}::test_a_wrong_answerer_is_noticed[RateByTheLastAnswer--]",
+            f"{WRONG}::test_a_wrong_fitter_is_noticed[NoiseByTheLastFit--]",
+            f"{WRONG}::test_a_wrong_decoder_is_noticed[TemperatureByTheLastText--]",
+            f"{WRONG}::test_a_wrong_method_is_noticed[ChargesByTheLastAnswer--]",
+        ),
+    ),
+    Mutant(
+        "tokens-of-laws-are-forced",
+        "earlier tokens of a text are the only ones allowed, so that a sampler keeps no scores of them",
+        "testing/text_worlds.py",
+        "    for tells in (True, False):\n",
+        "    for tells in (False,):\n",
+        (f"{WRONG}::test_a_wrong_decoder_is_noticed[KeepsSumsInAText--]",),
+    ),
+    Mutant(
+        "experts-never-repeat-themselves",
+        "no token is drawn behind one of which the experts said the same",
+        "testing/decoders.py",
+        "repeated = bool(before) and dice.below(3) == 0",
+        "repeated = False",
+        (f"{WRONG}::test_a_wrong_decoder_is_noticed[QuietWhereNothingChanged--]",),
+    ),
+    Mutant(
         "clusterings-under-one-adjacency",
         "the contract of a clustering compares it under the adjacency that it was made with alone",
         "testing/clusterings.py",
