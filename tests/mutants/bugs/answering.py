@@ -346,8 +346,8 @@ MUTANTS = [
         "drawn-ends-taken-for-facts",
         "a text that one draw ends is taken to end there always",
         "testing/text_worlds.py",
-        "            if tape.others or any(needs_noise(draw.aggregate) for draw in tape.draws):\n",
-        "            if False:\n",
+        "            if chooser is None or draws_more:\n",
+        "            if chooser is None:\n",
         ("tests/contracts/test_token_moves.py::test_texts_whose_end_is_drawn_are_compared_by_what_the_draw_is_given",),
     ),
     Mutant(
