@@ -633,6 +633,16 @@ def test_a_delta_is_refused_where_nothing_spends_one(desk):
     assert json.loads(out)["delta"] == 1e-7
 
 
+def test_several_selections_take_a_delta_where_epsilons_are_added(desk):
+    # One answer took the whole share for failures, and a smaller delta was refused as none of this method's.
+    budget = {"budget": "8,1e-6,failure=1e-6", "epsilon": "1", "limit": "2"}
+    code, _, err = desk.run("-o", "selection=one-shot", **budget)
+    assert (code, "Ask with a smaller delta" in err) == (3, True)
+    code, out, err = desk.run("-o", "selection=one-shot", delta="5e-7", **budget)
+    assert code == 0, err
+    assert [json.loads(line)["delta"] for line in out.splitlines()] == [5e-7, 5e-7]
+
+
 def test_a_method_without_a_guarantee_is_refused_unless_it_is_allowed(desk):
     given = {"method": "full-context", "option": None, "shots": None, "public": None}
     assert "--allow-non-private" in desk.refuses(**given)

@@ -184,6 +184,17 @@ def test_a_sample_is_explained_as_it_is_charged(sampling):
     assert explained.side(RO).change == "swap: a fresh sample for every answer"
 
 
+@pytest.mark.parametrize("delta", [None, 1e-7])
+def test_a_sampled_answer_that_needs_no_delta_is_explained_without_one_unless_it_is_named(delta):
+    at = AnswerSetting(RO, ExpertSampling(1, 20, "without-replacement"), 130, keywords=90, candidates=6)
+    plan = make_answerer("ksa", selection="one-shot", k=5).plan(Price(2.0, delta or 0.0), at)
+    options = {"experts": 20, "units": 130, "sampling": "without-replacement", "currency": "epsilon"}
+    options |= {"selection": "one-shot", "k": 5}
+    explained = explain("ksa", options, Setting(epsilon=2.0, answer_delta=delta))
+    assert explained.side(RO).charge == plan.charge == (ApproximateDP(2.0, delta) if delta else PureDP(2.0))
+    assert explained.parameters["rate"] == plan.answerer.rate
+
+
 def test_noise_that_is_given_alone_is_charged_what_it_costs():
     side = explain("esa", {"experts": 100, "sigma": 0.05, "currency": "epsilon"}).side(RO)
     assert side.charge == ApproximateDP(side.report.epsilon, 1e-6)

@@ -100,7 +100,12 @@ def account(
         str,
         typer.Argument(metavar="METHOD", help="A method with a guarantee, see 'sotto methods', or events."),
     ],
-    delta: Annotated[Text, _option("--delta", help="Delta of the whole plan. Default: 1e-6.")] = None,
+    delta: Annotated[
+        Text,
+        _option(
+            "--delta", help="Delta of the whole plan (1e-6); of an answer from a sample only where given or needed."
+        ),
+    ] = None,
     queries: Annotated[Text, _option("--queries", help="Answers; those from a fit are free. Default: 1.")] = None,
     epsilon: Annotated[Text, _option("--epsilon", help="Price of one answer, or of one fit: sets the noise.")] = None,
     adjacency: Annotated[
@@ -137,7 +142,7 @@ def _explanation(method: str, own: dict[str, Any], options: o.MethodOptions) -> 
 
     try:
         with options.as_typed():
-            setting = Setting(**own)
+            setting = Setting(**own, answer_delta=own.get("delta"))
             if method == "events":
                 return explain_events(_events(dict(options.values), setting), setting)
             return explain(method, options.values, setting)

@@ -545,9 +545,9 @@ def _require_used(method: Answerer) -> None:
         using = ", ".join(kind for kind, cls in kinds.items() if cls.least_candidates)
         limit = f"left out: --method {method.name} compares no public answers; it is used by {using}"
         raise ParameterError("--public-experts", GIVEN, limit)
-    if is_typed("delta") and method.private and not method.needs_delta:
+    if is_typed("delta") and method.private and not method.uses_delta:
         using = ", ".join(kind for kind, cls in kinds.items() if cls.needs_delta is True)
-        limit = f"left out: --method {method.name} has no delta of its own; it is used by {using}"
+        limit = f"left out: --method {method.name} with these options has no delta of its own; it is used by {using}"
         raise ParameterError("--delta", GIVEN, limit)
     if is_typed("shots") and method.reads is not Reads.ONE_EXPERT_EACH and "pool" not in method.needs:
         raise ParameterError("--shots", GIVEN, f"left out: --method {method.name} shows no groups of examples")

@@ -327,7 +327,7 @@ class Answers(Planned[AnswerPlan]):
 
     def _settle(self, at: AnswerSetting) -> None:
         """Plans the answer at its price; at that of the noise where this alone was given, if an answer can have it."""
-        delta, free = self._setting.delta, self._answerer.reads is Reads.NOTHING
+        delta, free = self._delta(at), self._answerer.reads is Reads.NOTHING
         if self._setting.epsilon is not None or free:
             self._plan = self._answerer.plan(Price(self._setting.epsilon or 1.0, delta), at)
             self._answerer = self._plan.answerer
@@ -370,8 +370,15 @@ class Answers(Planned[AnswerPlan]):
     def _charge(self, setting: Setting, adjacency: Adjacency) -> DpEvent:
         at = self._at(adjacency)
         free = self._answerer.reads is Reads.NOTHING
-        cost = 1.0 if free else at.cost(self._answerer.event(at), setting.delta).epsilon
-        return self._answerer.plan(Price(cost, setting.delta), at).charge
+        delta = self._delta(at)
+        cost = 1.0 if free else at.cost(self._answerer.event(at), delta).epsilon
+        return self._answerer.plan(Price(cost, delta), at).charge
+
+    def _delta(self, at: AnswerSetting) -> float:
+        """Of one answer: a fresh sample spends its delta, so that a run has none where it is not named or needed."""
+        if at.rate is None or self._answerer.needs_delta:
+            return self._setting.delta
+        return self._setting.answer_delta or 0.0
 
     def _steps(self, adjacency: Adjacency) -> Sequence[StepCost]:
         return [step for step, _ in self._answerer.cost(self._at(adjacency))]

@@ -51,6 +51,7 @@ class Setting(Checked):
         adjacency: The relation for which ``epsilon`` is calibrated, and for which events are priced.
         epsilon: Price of one answer, or of one fit: sets the method's noise.
         unit: Who is protected.
+        answer_delta: Delta of one answer from a fresh sample, where the method needs none: by default 0, as in a run.
     """
 
     delta: Delta = 1e-6
@@ -61,6 +62,7 @@ class Setting(Checked):
     adjacency: str = Adjacency.REPLACE_ONE.value
     epsilon: Epsilon | None = None
     unit: str = "record"
+    answer_delta: Delta | None = None
 
     def __post_init__(self) -> None:
         super().__post_init__()

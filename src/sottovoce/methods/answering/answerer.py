@@ -264,6 +264,11 @@ class Answerer(CheckedFloats, ABC):
         """The answer, from a released outcome and public things alone. It may be repeated."""
 
     @property
+    def uses_delta(self) -> bool:
+        """Whether the delta of an answer can change its noise or its charge."""
+        return self.needs_delta
+
+    @property
     def open_parameters(self) -> tuple[str, ...]:
         """Those of ``calibrated_parameters`` that a price settles for these options."""
         return self.calibrated_parameters

@@ -218,6 +218,11 @@ class KSA(Answerer):
         return self.selection == TEST
 
     @property
+    def uses_delta(self) -> bool:
+        """All but one joint selection at its price: several selections cost less at a delta than without one."""
+        return self.selection != JOINT or self.rate is not None
+
+    @property
     def open_parameters(self) -> tuple[str, ...]:
         """Those that a price settles for this selection."""
         return ("sigma", "failure_delta") if self.selection == TEST else ("rate",)
