@@ -387,7 +387,8 @@ class Published:
     """The encoder as the transformers library computes it."""
 
     def __init__(self, scorer: EmbeddedScorer) -> None:
-        self.pieces, self.dimension = scorer._encoder.pieces, scorer._encoder.dimension
+        encoder = scorer._encoder
+        self.pieces, self.dimension, self.cut = encoder.pieces, encoder.dimension, encoder.cut
 
     def encode(self, texts):
         batches = [plain_forward(list(texts[start : start + 16])) for start in range(0, len(texts), 16)]

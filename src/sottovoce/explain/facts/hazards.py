@@ -16,7 +16,7 @@ HAZARDS: Final = (
     ("The guarantee: parameters and unit", "persons named in somebody else's record, correlated records", "partly"),
     ("The guarantee: parameters and unit", "epsilon is too large to mean anything", "partly"),
     ("The guarantee: parameters and unit", "epsilons of different relations or variants are compared", "yes"),
-    ("The guarantee: parameters and unit", "delta is too large, or a chance of total failure", "yes"),
+    ("The guarantee: parameters and unit", "delta is too large, or a chance of total failure", "partly"),
     ("The guarantee: parameters and unit", "printed figures are rounded to look better", "yes"),
     (
         "The guarantee: parameters and unit",
