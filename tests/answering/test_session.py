@@ -242,6 +242,14 @@ def test_the_statement_says_what_is_public_and_who_runs_the_model():
     assert "were sent to" not in answers_of().ask("what of the card?", epsilon=1).statement
 
 
+def test_the_number_of_experts_is_said_to_be_open_where_it_is_alone():
+    hidden = answers_of(adjacency="add-remove", shots=1).ask("what of the card?", epsilon=1)
+    known = answers_of(adjacency="add-remove", shots=1, sampling="categorical", experts=6, rate=0.2)
+    assert "the number of experts" not in hidden.statement
+    for answers in (answers_of(), known):
+        assert "the number of experts" in answers.ask("what of the card?", epsilon=1).statement
+
+
 def test_a_writer_that_mixes_prompts_has_no_guarantee():
     release = answers_of(FakeWriter(isolation=Isolation.NOT_VERIFIED)).ask("what of the card?", epsilon=1)
     assert (release.terms.epsilon, "isolation not verified" in release.statement) == (None, True)

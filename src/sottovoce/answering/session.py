@@ -50,7 +50,7 @@ from sottovoce.privacy.ledger.known_records import require_public
 from sottovoce.privacy.ledger.ledger import Account, Ledger, Reservation
 from sottovoce.privacy.ledger.opening import known_budget, open_account, require_known
 from sottovoce.privacy.numbers import rounded_down
-from sottovoce.privacy.scope import OF_A_TEXT
+from sottovoce.privacy.scope import OF_A_TEXT, OF_A_TEXT_OF_HIDDEN_EXPERTS
 from sottovoce.privacy.unit import Adjacency
 from sottovoce.randomness import Randomness, SystemRandomness, require_secure
 from sottovoce.records.sealed import PrivateRecords, PublicRecords, Row
@@ -593,7 +593,7 @@ class PrivateAnswers:
             isolation=isolation or self.isolation,
             seeded=not self._randomness.secure,
             prompts=self._prompts(plan.setting),
-            public=OF_A_TEXT,
+            public=OF_A_TEXT if plan.setting.experts is not None else OF_A_TEXT_OF_HIDDEN_EXPERTS,
             host=str(getattr(getattr(self.writer, "server", None), "host", "")),
         )
 

@@ -20,6 +20,8 @@ OF_A_TEXT: Final = (
     "settings and length limits",
 )  # fmt: skip
 """Public inputs of an answer that is a text."""
+OF_A_TEXT_OF_HIDDEN_EXPERTS: Final = tuple(name for name in OF_A_TEXT if name != "the number of experts")
+"""The same where every unit has an expert and their number is private."""
 OF_A_FIT: Final = ("the labels", "public texts", "settings and length limits")
 """Public inputs of a fit."""
 
