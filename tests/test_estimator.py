@@ -8,6 +8,7 @@ from __future__ import annotations
 import copy
 import importlib.util
 import pickle
+import re
 import sys
 import unittest
 
@@ -149,6 +150,12 @@ def tickets(model: FakeScorer | str = "fake", **parameters) -> PrivateICLClassif
 
 def notes(count: int = 40, label: str = "billing") -> tuple[list[str], list[str]]:
     return [f"note {i}" for i in range(count)], [label] * count
+
+
+def spoken(word: str, count: int = 40) -> tuple[list[str], list[str]]:
+    """Texts that no other word's are taken for."""
+    texts = [f"{word} case number {i} of {'abcdefghij'[i % 10] * 3}{i}" for i in range(count)]
+    return texts, ["billing"] * count
 
 
 # what is charged
@@ -408,6 +415,53 @@ def test_a_search_pays_for_every_candidate_and_every_fold(tmp_path):
     assert search.best_estimator_.remaining_.answers == 2 * 40
 
 
+@pytest.mark.parametrize("how", ["kept", "deleted"])
+@pytest.mark.parametrize("part", ["all", "grown", "a fold"])
+def test_records_that_have_a_budget_share_no_other(part, how, tmp_path):
+    first, other = tmp_path / "first.db", Ledger(str(tmp_path / "other.db"))
+    tickets(ledger=first).fit(*spoken("parcel")).predict(["a"])
+    texts, labels = {"all": spoken("parcel"), "grown": spoken("parcel", 44), "a fold": spoken("parcel", 20)}[part]
+    tickets(ledger=other).fit(*spoken("invoice")).predict(["a"])
+    if how == "deleted":
+        first.unlink()
+    for share_budget in (True, False):
+        with pytest.raises(BudgetError, match=r"first\.db.*sotto ledger grant") as caught:
+            tickets(ledger=other, share_budget=share_budget).fit(texts, labels)
+        assert not getattr(caught.value, "__notes__", []), "it would not help"
+    assert [entry["kind"] for entry in other.history()] == ["open", "reserve", "release"]
+
+
+def test_folds_and_new_records_share_the_budget_of_the_ledger_and_no_second_one(tmp_path):
+    ledger, elsewhere = Ledger(str(tmp_path / "tickets.db")), Ledger(str(tmp_path / "elsewhere.db"))
+    tickets(ledger=elsewhere).fit(*spoken("card"))
+    tickets(ledger=ledger).fit(*spoken("parcel"))
+    shared = tickets(ledger=ledger, share_budget=True)
+    for texts, labels in (spoken("parcel", 20), spoken("parcel", 20), spoken("parcel", 44), spoken("invoice")):
+        shared.fit(texts, labels).predict(["a"])
+    assert (ledger.balances()[0].answers, shared._session.conflicting_ledger) == (4, None)
+    with pytest.raises(LedgerMismatchError, match=re.escape(ledger.path)):
+        tickets(ledger=elsewhere, share_budget=True).fit(*spoken("invoice"))
+
+
+def test_records_do_not_join_a_budget_that_refuses_them(tmp_path):
+    ledger = Ledger(str(tmp_path / "tickets.db"))
+    tickets(ledger=ledger, budget_delta=1e-6).fit(*spoken("parcel"))
+    before = ledger.history()
+    shared = {"ledger": ledger, "share_budget": True, "budget_delta": 1e-6}
+    dear = {"method": ClassMeans(), "epsilon": 9, "model": FakeScorer()}
+    for parameters, said in (
+        ({"budget_epsilon": 9}, "has the budget"),
+        ({"caller": "bob"}, "'bob'"),
+        (dear, "rho 1.* asked"),
+        ({**dear, "budget_epsilon": None}, "rho 1.* asked"),
+    ):
+        with pytest.raises(BudgetError, match=said):
+            tickets(**{**shared, **parameters}).fit(*spoken("parcel", 20))
+    assert ledger.history() == before
+    with pytest.raises(LedgerMismatchError):
+        tickets(ledger=ledger, budget_delta=1e-6).fit(*spoken("parcel", 20))
+
+
 def test_sharing_a_ledger_that_forgets_is_refused():
     with pytest.raises(ParameterError, match="share_budget"):
         tickets(share_budget=True).fit(*notes())
@@ -661,6 +715,10 @@ def test_folds_are_fits_of_their_own():
     with pytest.raises(LedgerMismatchError) as caught:
         cross_val_score(once(ledger=ledger), *letters(), cv=KFold(2), error_score="raise")
     assert "share_budget=True" in caught.value.__notes__[0]
+
+
+@pytest.mark.slow
+def test_folds_that_share_a_budget_are_fits_too():
     shared = once(ledger=Ledger(":memory:"), share_budget=True)
     assert cross_val_score(shared, *letters(200), cv=KFold(2), error_score="raise").min() > 0.9
     assert shared.ledger.balances()[0].answers == 2

@@ -285,9 +285,14 @@ class Fitting:
         """What a new run remembers: its id, and the version of sottovoce that is charged for it."""
         return {"run": secrets.token_hex(8), "version": version("sottovoce")}
 
+    @property
+    def charge(self) -> Reservation:
+        """What a new run is charged."""
+        return self._reservation(self.new_run_state())
+
     def affords(self) -> None:
         """Raises what would be raised if the fit were made now; charges nothing."""
-        self._account.check([self._reservation(self.new_run_state())])
+        self._account.check([self.charge])
 
     def was_charged(self, run_state: Mapping[str, str]) -> bool:
         """Whether a run was paid for."""

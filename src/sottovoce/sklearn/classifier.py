@@ -40,6 +40,7 @@ from sottovoce.parameters import Kind, nearest
 from sottovoce.privacy.ledger.balance import Balance
 from sottovoce.privacy.ledger.budget import Budget
 from sottovoce.privacy.ledger.ledger import IN_MEMORY, Account, Identity, Ledger
+from sottovoce.privacy.ledger.opening import is_new
 from sottovoce.privacy.unit import Adjacency
 from sottovoce.records.readers import MAX_CHARACTERS
 from sottovoce.records.sealed import PrivateRecords
@@ -119,7 +120,8 @@ class PrivateICLClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc
             scikit-learn fits repeatedly, and each fit must see what was spent before. Clones share a ledger; jobs in
             other processes need a path.
         caller: Who asks, where the ledger's owner allotted each caller a part of the budget.
-        share_budget: Lets every data set fitted with this ledger (folds, later versions) draw on its one budget.
+        share_budget: Lets every data set fitted with this ledger (folds, later versions) draw on its one budget. Rows
+            that have, or had, a budget in another ledger are refused: a second one is their owner's decision.
         delta: Delta of the fit, by default 1e-6; or of one row, for methods that need one, by default the budget's.
         clip: Short for the method's option ``clip``.
         noise: Short for the method's option ``noise``.
@@ -430,7 +432,7 @@ class PrivateICLClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc
         pool = self._public_rows(task, columns)
         method, budget, model = self._fitter(), self._budget(), self._model(columns)
 
-        def fitting(ledger: Ledger | str) -> Fitting:
+        def fitting(ledger: Ledger | str, shared: Budget | None = None) -> Fitting:
             made = Fitting(
                 records,
                 task,
@@ -440,24 +442,27 @@ class PrivateICLClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc
                 model=model,
                 adjacency=self.adjacency,
                 pool=pool,
-                budget=budget,
+                budget=shared or budget,
                 ledger=ledger,
                 caller=self.caller,
             )
             fitter = made.plan.fitter
             if budget is not None and fitter.needs_delta and budget.delta == 0:
                 raise ParameterError("budget_delta", 0, f"above 0 for the method {fitter.name!r}, such as 1e-6")
-            made.affords()  # opens the ledger, where it fits these records
             return made
 
+        made = fitting(self._ledger_given())
         try:
-            made = fitting(self._ledger_given())
+            made.affords()  # opens the ledger, where it fits these records
         except LedgerMismatchError as error:
-            ledger = self._ledger() if self.share_budget else None
-            if ledger is None or not _continues(ledger, Identity.of(records, Adjacency.parse(self.adjacency))):
-                self._explain(error)
+            identity = Identity.of(records, Adjacency.parse(self.adjacency))
+            ledger = self._shared(error, identity, budget)
+            kept = ledger.balances()
+            if len(kept) != 1:
                 raise
-            made = fitting(ledger)
+            made = fitting(ledger, kept[0].budget)  # in its currency
+            ledger.join(identity, budget, caller=self.caller, charges=[made.charge])
+            made.affords()
         learned: dict[str, Any] = {"_scorer": None if isinstance(model, str | VectorScorer) else model}
         if made.advice:
             learned["resolved_"] = made.advice
@@ -513,9 +518,8 @@ class PrivateICLClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc
         numeric = task.name == data.NUMBERS and self.model == "embedded"
         budget = self._budget()
         ledger = self._ledger() if method.reads is not Reads.NOTHING else None
-        if ledger and self.share_budget:
-            _share(ledger, Identity.of(records, Adjacency.parse(self.adjacency)), budget)
-        try:
+
+        def opened() -> PrivateICL:
             return PrivateICL(
                 records=records,
                 task=task,
@@ -529,9 +533,13 @@ class PrivateICLClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc
                 calibrate=self.calibrate,
                 allow_non_private=self.allow_non_private,
             )
+
+        try:
+            return opened()
         except LedgerMismatchError as error:
-            self._explain(error)
-            raise
+            identity = Identity.of(records, Adjacency.parse(self.adjacency))
+            self._shared(error, identity, budget).join(identity, budget, caller=self.caller)
+            return opened()
 
     def _method(self) -> Method:
         options = self._options()
@@ -583,9 +591,15 @@ class PrivateICLClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc
             raise ParameterError("share_budget", True, "used with a file or a Ledger: ':memory:' is new at every fit")
         return path
 
-    def _explain(self, error: LedgerMismatchError) -> None:
-        if not self.share_budget:
+    def _shared(self, error: LedgerMismatchError, identity: Identity, budget: Budget | None) -> Ledger:
+        """The ledger that these records may ask to join; where there is none, or sharing is not chosen, the error."""
+        given = self._ledger_given()
+        new = not isinstance(given, Ledger) and is_new(given)
+        if self.share_budget and not new:
+            return self._ledger()
+        if not new and self._ledger().admits(identity, budget):
             error.add_note("A fold is other records than the rest; share_budget=True lets all draw on one budget.")
+        raise error
 
     def _forget(self) -> None:
         if "_session" in vars(self):
@@ -599,20 +613,3 @@ def _columns_of(X: Any) -> dict[str, Any]:
     seen = PrivateICLClassifier()
     validate_data(seen, X, skip_check_array=True)
     return {name: vars(seen)[name] for name in _COLUMNS if name in vars(seen)}
-
-
-def _share(ledger: Ledger, identity: Identity, budget: Budget | None) -> None:
-    """Lets a further data set draw on the budget of the only one that the ledger keeps."""
-    try:
-        ledger.open(identity, budget)
-    except LedgerMismatchError:
-        if not _continues(ledger, identity):
-            raise
-
-
-def _continues(ledger: Ledger, identity: Identity) -> bool:
-    """Whether there is one data set in the ledger, whose budget these records draw on from now on."""
-    kept = ledger.balances()
-    if len(kept) == 1:
-        ledger.grant(identity, None, continues=kept[0].name)
-    return len(kept) == 1

@@ -11,12 +11,27 @@ MUTANTS = [
     Mutant(
         "budget-for-each-fold",
         "every fold gets a budget of its own, where all are to share one",
-        CLASSIFIER,
-        "    if len(kept) == 1:\n"
-        "        ledger.grant(identity, None, continues=kept[0].name)\n"
-        "    return len(kept) == 1\n",
-        "    ledger.grant(identity, kept[0].budget, name=f'fold-{len(kept)}')\n    return True\n",
+        "privacy/ledger/ledger.py",
+        "                account.check_within(connection, charges)\n"
+        "                self._add_version(connection, row, identity)\n",
+        "                self._create(connection, identity, budget_of(row), identity.fingerprint[:8])\n",
         (f"{ESTIMATOR}::test_a_search_stops_at_the_budget",),
+    ),
+    Mutant(
+        "shared-budgets-are-second-ones",
+        "records that have a budget in another ledger, or had one in a ledger that was deleted, share a further one",
+        "privacy/ledger/ledger.py",
+        "        refuse_second(identity, self.path, connection.scalars(sa.select(FINGERPRINT.c.fingerprint)).all())\n",
+        "",
+        (f"{ESTIMATOR}::test_records_that_have_a_budget_share_no_other",),
+    ),
+    Mutant(
+        "records-join-what-they-cannot-pay",
+        "a fit that is refused for its price leaves its records with the ledger's budget",
+        "privacy/ledger/ledger.py",
+        "                account.check_within(connection, charges)\n",
+        "",
+        (f"{ESTIMATOR}::test_records_do_not_join_a_budget_that_refuses_them",),
     ),
     Mutant(
         "probabilities-row-by-row",

@@ -153,9 +153,12 @@ class Account:
 
     def check(self, reservations: Sequence[Reservation]) -> None:
         """Raises what ``reserve`` would raise, and charges nothing."""
-        amounts = self._prices(reservations)
         with self.database.reading() as connection:
-            self._admit(connection, reservations, amounts)
+            self.check_within(connection, reservations)
+
+    def check_within(self, connection: sa.Connection, reservations: Sequence[Reservation]) -> None:
+        """As ``check``, in a transaction of the ledger."""
+        self._admit(connection, reservations, self._prices(reservations))
 
     def record_non_private(self, release_ids: Sequence[str], note: str) -> None:
         """Notes releases that have no guarantee, so that every later statement can say so.

@@ -10,7 +10,7 @@ which is a sample that any other file's records can be compared with.
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import chain
 from pathlib import Path
@@ -156,18 +156,23 @@ def _sample(marks: MarkArray, seen: int) -> _Kept:
     return _Kept(Known("", "", "", ""), limit, len(marks) / total, marks, current=True, sight=seen)
 
 
-def closest(identity: Identity) -> Known | None:
+def closest(identity: Identity, apart_from: Iterable[str] = ()) -> Known | None:
     """The remembered data set that these records mostly come from, or that is mostly in them.
 
     Where a first budget for these very records began to be opened, their own marks say nothing.
+
+    Args:
+        identity: The data set.
+        apart_from: Fingerprints of data sets that are left out.
 
     Raises:
         OSError: The store cannot be used.
     """
     if identity.records is None or not any(True for _ in _files()):
         return None
-    own = _file(identity.fingerprint)
-    leave_out = own if own.with_suffix(OPENING).exists() else None
+    own, leave_out = _file(identity.fingerprint), {_file(fingerprint) for fingerprint in apart_from}
+    if own.with_suffix(OPENING).exists():
+        leave_out.add(own)
     return _closest(identity.records.marks(mark_key()), leave_out=leave_out)
 
 
@@ -232,12 +237,12 @@ def unusable(error: OSError) -> LedgerUnavailableError:
 
 
 def _closest(
-    marks: MarkArray, fewest: int = 1, leave_out: Path | None = None, beside: _Kept | None = None
+    marks: MarkArray, fewest: int = 1, leave_out: Collection[Path] = (), beside: _Kept | None = None
 ) -> Known | None:
     """Compares a file's marks with those of every remembered data set, one by one and all together."""
     main, anywhere = _main(marks), np.zeros(len(marks), bool)
     best: Known | None = None
-    remembered = (_read(file) for file in _files() if file != leave_out)
+    remembered = (_read(file) for file in _files() if file not in leave_out)
     for kept in chain(remembered, [] if beside is None else [beside]):
         hits = _hits(marks, kept.marks)
         if not hits.any():

@@ -12,14 +12,14 @@ Sources     specification T14 (filters), 6.5 (what a release is charged), 6.7 (d
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import closing, contextmanager
 from itertools import islice
 from typing import Any, final
 
 import sqlalchemy as sa
 
-from sottovoce.errors import LedgerMismatchError, ParameterError
+from sottovoce.errors import BudgetError, LedgerMismatchError, ParameterError
 from sottovoce.privacy.ledger.account import Account, Reservation, require_release_id, secrets_in
 from sottovoce.privacy.ledger.balance import Balance, balance_of
 from sottovoce.privacy.ledger.budget import Budget
@@ -198,6 +198,53 @@ class Ledger:
                 self._note(identity, known)
         return self._account(known, identity, None)
 
+    def join(
+        self,
+        identity: Identity,
+        budget: Budget | None,
+        *,
+        caller: str | None = None,
+        charges: Sequence[Reservation] = (),
+    ) -> None:
+        """Lets records that have no budget draw on the only one of this ledger, such as folds of what it keeps.
+
+        Args:
+            identity: The data set.
+            budget: That budget; ``None`` for whichever it is.
+            caller: Who asks, if the owner allotted a cap to each caller.
+            charges: What they are charged next: where it does not fit they are not let in.
+
+        Raises:
+            LedgerMismatchError: The ledger keeps several budgets, or none, or another one, or for another adjacency or
+                unit; or the records, or most of them, have a budget in another ledger; or the caller is unknown.
+            LedgerUnavailableError: Their ledger is gone or was emptied.
+            BudgetExhaustedError: They could not be charged.
+        """
+        prepare(identity)
+        with self._database.writing() as connection:
+            known = _known(connection, identity) or self._known_before(connection, identity)
+            if known is not None:
+                self._check(known, identity, budget)
+                return
+            with first_budgets(identity):
+                row = self._shared(connection, identity, budget)
+                account = Account(self._database, row, budget_of(row).currency, caller, None, self)
+                account.check_within(connection, charges)
+                self._add_version(connection, row, identity)
+                note_first(identity, self.path, row.name)
+
+    def admits(self, identity: Identity, budget: Budget | None) -> bool:
+        """Whether ``join`` would let further records in, as far as caller and charges go. Nothing is written."""
+        prepare(identity)
+        try:
+            with self._database.reading() as connection:
+                if _known(connection, identity) is None:
+                    self._shared(connection, identity, budget)
+                    return True
+        except BudgetError:
+            pass
+        return False
+
     def allot(
         self, identity: Identity, *, budget: Budget, caller: str | None = None, group: str | None = None
     ) -> Account:
@@ -314,14 +361,26 @@ class Ledger:
         with first_budgets(identity):
             refuse_second(identity, self.path)
             if connection.scalar(sa.select(sa.func.count()).select_from(DATA_SET)):
-                raise LedgerMismatchError(
-                    f"The ledger {self.name} is kept for other records, or for these in other units. If these are a "
-                    "new version of them, the owner lets them share the budget with 'sotto ledger grant --continues "
-                    "NAME'; if not, name another ledger."
-                )
+                raise self._of_others()
             row = self._create(connection, identity, _required(budget, self.name), "data")
             note_first(identity, self.path, row.name)
         return row
+
+    def _shared(self, connection: sa.Connection, identity: Identity, budget: Budget | None) -> Any:
+        """The only data set, where it may share its budget with records that it does not know."""
+        refuse_second(identity, self.path, connection.scalars(sa.select(FINGERPRINT.c.fingerprint)).all())
+        rows = connection.execute(sa.select(DATA_SET)).all()
+        if len(rows) != 1:
+            raise self._of_others()
+        self._check(rows[0], identity, budget)
+        return rows[0]
+
+    def _of_others(self) -> LedgerMismatchError:
+        return LedgerMismatchError(
+            f"The ledger {self.name} is kept for other records, or for these in other units. If these are a new "
+            "version of them, the owner lets them share the budget with 'sotto ledger grant --continues NAME'; if not, "
+            "name another ledger."
+        )
 
     def _create(self, connection: sa.Connection, identity: Identity, budget: Budget, name: str) -> Any:
         require_name(name, "name")

@@ -92,7 +92,7 @@ def prepare(identity: Identity) -> None:
         raise unusable(error) from None
 
 
-def refuse_second(identity: Identity, path: str) -> None:
+def refuse_second(identity: Identity, path: str, within: Iterable[str] = ()) -> None:
     """Refuses to open a first budget for records that had one opened before, wherever that is.
 
     Synthetic records may have any number of budgets.
@@ -100,6 +100,8 @@ def refuse_second(identity: Identity, path: str) -> None:
     Args:
         identity: The data set, which the ledger does not know.
         path: The ledger's.
+        within: Fingerprints of data sets whose budget these records are to draw on, in place of one of their own: they
+            may be among them.
 
     Raises:
         LedgerMismatchError: The records, or most of them, have a ledger that still exists, or began to get one.
@@ -113,7 +115,7 @@ def refuse_second(identity: Identity, path: str) -> None:
         if noted is None:
             _require_writable(identity.fingerprint)  # a budget is opened only where it can be remembered
         begun = noted is not None and _opening(identity.fingerprint, noted)
-        known = closest(identity) if noted is None or begun else None
+        known = closest(identity, within) if noted is None or begun else None
     except OSError as error:
         raise unusable(error) from None
     if begun and noted is not None and noted != place and not _same(noted, place):
