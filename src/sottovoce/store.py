@@ -1,8 +1,9 @@
 """The trusted store: a folder of the user's own for ledgers and caches, readable by nobody else.
 
-``SOTTOVOCE_HOME`` moves it. It is meant for the machine that may see the private records anyway. Files in it are named
-by a keyed hash of a data set's fingerprint: a plain hash of private records would let anybody who sees a file name
-check a guess about them. Under another key nothing in it is found again, so a store whose key is gone is not used.
+``SOTTOVOCE_HOME`` moves it, to an absolute path. It is meant for the machine that may see the private records anyway.
+Files in it are named by a keyed hash of a data set's fingerprint: a plain hash of private records would let anybody who
+sees a file name check a guess about them. Under another key nothing in it is found again, so a store whose key is gone
+is not used.
 """
 
 from __future__ import annotations
@@ -18,6 +19,8 @@ from pathlib import Path
 from typing import Final
 
 import platformdirs
+
+from sottovoce.errors import ParameterError
 
 try:
     import fcntl
@@ -42,9 +45,21 @@ class UnsafeStoreError(OSError):
 
 
 def home() -> Path:
-    """Where the store is; nothing is created."""
+    """Where the store is; nothing is created.
+
+    Raises:
+        ParameterError: The place follows the working folder, so that each would have a store, and budgets, of its own.
+    """
     chosen = os.environ.get("SOTTOVOCE_HOME")
-    return Path(chosen) if chosen else Path(platformdirs.user_data_dir("sottovoce", appauthor=False))
+    place = os.path.expanduser(chosen or platformdirs.user_data_dir("sottovoce", appauthor=False))
+    if not os.path.isabs(place):
+        raise ParameterError(
+            "SOTTOVOCE_HOME" if chosen else "The folder of user data",
+            place,
+            "an absolute path: a relative one is another store, with new budgets, in each working folder. Set "
+            "SOTTOVOCE_HOME to the whole path of the store, such as /home/ann/sottovoce",
+        )
+    return Path(place)
 
 
 @contextmanager

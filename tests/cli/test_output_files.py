@@ -105,7 +105,7 @@ def test_no_command_overwrites_what_is_there(desk, monkeypatch, capfd, name):
     (desk / "home" / "names.key").write_bytes(b"k" * 32)
     for path in (desk / "home", desk / "home" / "ledgers", desk / "home" / "names.key"):
         path.chmod(0o700)
-    monkeypatch.setenv("SOTTOVOCE_HOME", "home")
+    monkeypatch.setenv("SOTTOVOCE_HOME", str(desk / "home"))
     os.symlink(desk / "t.db", desk / "link.db")
     os.link(desk / "private.jsonl", desk / "notes.jsonl")
     (desk / "other.jsonl").write_text("somebody's\n")

@@ -32,6 +32,14 @@ TABLES = (
 
 MUTANTS = [
     Mutant(
+        "stores-of-working-folders",
+        "the trusted store is another one in each working folder, where the same records have a fresh budget",
+        "store.py",
+        "    if not os.path.isabs(place):\n",
+        "    if False:\n",
+        (_REGISTRY + "test_a_store_that_follows_the_working_folder_is_refused",),
+    ),
+    Mutant(
         "repeated-texts-count-in-no-file",
         "a ticket that is there several times, with an id for each, is a new record",
         "records/fingerprints.py",

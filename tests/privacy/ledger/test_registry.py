@@ -12,7 +12,7 @@ import threading
 import pytest
 
 from sottovoce import store
-from sottovoce.errors import LedgerMismatchError, LedgerUnavailableError
+from sottovoce.errors import LedgerMismatchError, LedgerUnavailableError, ParameterError
 from sottovoce.privacy.events import BoundedRange
 from sottovoce.privacy.ledger import known_records
 from sottovoce.privacy.ledger import ledger as ledgers
@@ -77,6 +77,30 @@ def test_names_in_the_store_are_keyed_and_folders_closed(monkeypatch, tmp_path):
     monkeypatch.setenv("SOTTOVOCE_HOME", str(tmp_path / "another"))
     assert private_name(WHO.fingerprint) != here
     assert (home() / "names.key").stat().st_mode & 0o077 == 0
+
+
+@pytest.mark.parametrize("chosen", [True, False])
+@pytest.mark.parametrize("place", ["store", "./store", "~nobody-of-this-name/store"])
+def test_a_store_that_follows_the_working_folder_is_refused(monkeypatch, tmp_path, chosen, place):
+    monkeypatch.setattr(store.platformdirs, "user_data_dir", lambda *_, **__: place)  # as of a relative XDG_DATA_HOME
+    monkeypatch.setenv("SOTTOVOCE_HOME", place if chosen else "")
+    monkeypatch.chdir(tmp_path)
+    for ledger in ("t.db", ":memory:"):
+        with pytest.raises(ParameterError, match=f"is '{place}'.*absolute path.*Set SOTTOVOCE_HOME"):
+            Ledger(ledger).open(WHO, Budget(1.0))
+    with pytest.raises(ParameterError, match="absolute path"):
+        default_path(WHO.fingerprint)
+    assert not (tmp_path / place).exists()
+
+
+def test_a_store_at_home_is_one_whichever_the_working_folder(monkeypatch, tmp_path):
+    monkeypatch.setenv("SOTTOVOCE_HOME", "~/store")
+    monkeypatch.setenv("HOME", str(tmp_path))
+    monkeypatch.setenv("USERPROFILE", str(tmp_path))
+    for name in ("a", "b"):
+        (tmp_path / name).mkdir()
+        monkeypatch.chdir(tmp_path / name)
+        assert home() == tmp_path / "store"
 
 
 def test_a_damaged_key_is_refused_and_a_ledger_that_knows_the_records_still_works(tmp_path):
