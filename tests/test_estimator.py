@@ -621,6 +621,44 @@ def test_what_is_stored_has_no_record():
     assert b"Ermintrude" not in pickle.dumps(classifier)
 
 
+@pytest.mark.parametrize(
+    ("address", "shown"),
+    [
+        ("postgresql://ann:hunter2@db.example/tickets", "postgresql://ann@db.example/tickets"),
+        ("postgresql://ann@db.example/tickets?password=hunter2", "postgresql://ann@db.example/tickets"),
+        ("mysql://ann:hunter2@db.example/tickets", "mysql://..."),
+    ],
+)
+def test_a_password_in_the_address_of_a_ledger_is_used_and_neither_shown_nor_stored(address, shown):
+    classifier = once(ledger="other.db").set_params(ledger=address)
+    search = GridSearchCV(make_pipeline(classifier), {"privateiclclassifier__epsilon": [1]})
+    views = [view(one) for one in (classifier, classifier.ledger, search) for view in (repr, pickle.dumps)]
+    views += [one._repr_html_() for one in (classifier, search)] + [repr(classifier.get_params())]
+    for view in views:
+        assert "hunter2" not in (view if isinstance(view, str) else view.decode("latin-1"))
+    for given in (classifier, clone(classifier), copy.copy(classifier), copy.deepcopy(classifier), clone(search)):
+        parameters = given.get_params()
+        assert next(value for name, value in parameters.items() if name.endswith("ledger")) == address
+    stored = pickle.loads(pickle.dumps(classifier)).ledger
+    assert (stored, type(stored)) == (shown, str)
+    assert f"ledger='{shown}'" in repr(classifier)
+    plain = "postgresql://ann@db.example/tickets"
+    assert once(ledger=plain).ledger is plain
+
+
+@pytest.mark.parametrize("place", ["letters.db", ":memory:"])
+def test_a_classifier_with_a_ledger_is_stored_with_its_path(place, tmp_path):
+    path = place if place == ":memory:" else str(tmp_path / place)
+    ledger = Ledger(path)
+    classifier = once(ledger=ledger)
+    assert pickle.loads(pickle.dumps(classifier)).ledger == path
+    stored = pickle.loads(pickle.dumps(classifier.fit(*letters())))
+    assert stored.ledger == path
+    assert np.array_equal(stored.predict_proba(ASKED), classifier.predict_proba(ASKED))
+    for copied in (copy.copy(classifier), copy.deepcopy(classifier), clone(classifier)):
+        assert copied.ledger is ledger
+
+
 @pytest.mark.slow
 def test_fits_of_the_same_rows_draw_on_one_budget():
     # At delta 1e-6, epsilon 8 is a rho of 1.05 and epsilon 4 one of 0.311: three fits, and no fourth.

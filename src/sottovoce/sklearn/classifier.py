@@ -40,6 +40,7 @@ from sottovoce.parameters import Kind, nearest
 from sottovoce.privacy.ledger.balance import Balance
 from sottovoce.privacy.ledger.budget import Budget
 from sottovoce.privacy.ledger.ledger import IN_MEMORY, Account, Identity, Ledger
+from sottovoce.privacy.ledger.location import Secret
 from sottovoce.privacy.ledger.opening import is_new
 from sottovoce.privacy.unit import Adjacency
 from sottovoce.records.readers import MAX_CHARACTERS
@@ -118,7 +119,9 @@ class PrivateICLClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc
         ledger: A ledger, its path, or ``":memory:"``, which is new and empty at every ``fit``, so that a second fit on
             these rows or most of them is refused; ``Ledger(":memory:")`` serves many. ``None`` is refused:
             scikit-learn fits repeatedly, and each fit must see what was spent before. Clones share a ledger; jobs in
-            other processes need a path.
+            other processes need a path. A password in an address is used, and is neither shown nor pickled; a pickled
+            ``Ledger`` is its path or address. Whoever fits again, in another process too, states the password anew or
+            has it in PGPASSWORD.
         caller: Who asks, where the ledger's owner allotted each caller a part of the budget.
         share_budget: Lets every data set fitted with this ledger (folds, later versions) draw on its one budget. Rows
             that have, or had, a budget in another ledger are refused: a second one is their owner's decision.
@@ -347,8 +350,11 @@ class PrivateICLClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc
                 setattr(twin, name, copy.copy(vars(self)[name]))
         return twin
 
+    def __setattr__(self, name: str, value: Any) -> None:
+        super().__setattr__(name, Secret.of(value) if name == "ledger" else value)
+
     def __getstate__(self) -> Any:
-        """Parameters and what a fitter released, which is public; without the ledger's account."""
+        """Parameters and what a fitter released, which is public; without the ledger's account, or a password."""
         if "_session" in vars(self):
             raise OpaqueError(
                 "A fitted PrivateICLClassifier cannot be pickled, copied or stored: it holds private data. Store the "

@@ -34,6 +34,14 @@ MUTANTS = [
         (f"{ESTIMATOR}::test_records_do_not_join_a_budget_that_refuses_them",),
     ),
     Mutant(
+        "passwords-in-parameters",
+        "the password in a ledger's address is shown by a classifier, and stored with it",
+        CLASSIFIER,
+        'Secret.of(value) if name == "ledger" else value',
+        "value",
+        (f"{ESTIMATOR}::test_a_password_in_the_address_of_a_ledger_is_used_and_neither_shown_nor_stored",),
+    ),
+    Mutant(
         "probabilities-row-by-row",
         "a classifier that answers row by row offers probabilities, which are computed from private rows",
         CLASSIFIER,

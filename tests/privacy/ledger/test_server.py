@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import pickle
 import re
 import threading
 from urllib.parse import quote
@@ -58,6 +59,10 @@ def test_a_password_is_used_and_never_shown_noted_or_kept(postgres_server, postg
     assert not any(word in text for text in shown for word in (PASSWORD, "correct%20horse", "battery"))
     address, _, folder = postgres_server.address(database, "clerk").partition("?host=")
     assert default_path(WHO.fingerprint) == ledger.path == f"{address}?host={quote(folder, safe='')}"
+    stored = pickle.loads(pickle.dumps(ledger))
+    assert stored == ledger.path
+    with pytest.raises(LedgerUnavailableError, match="no password supplied.*a stored address is without"):
+        Ledger(stored)
 
 
 @pytest.mark.parametrize("word", ["hunter2", "p%40ss w0rd".replace(" ", "%20")])

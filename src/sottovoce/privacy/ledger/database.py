@@ -210,7 +210,7 @@ class Database:
             yield
         except (SQLAlchemyError, sqlite3.Error, UnicodeDecodeError) as error:
             hint = (
-                "Check the server and your rights there."
+                "Check the server, your rights there, and the password, which a stored address is without."
                 if self.address.is_server
                 else "Check that the file is a ledger, that the disk has room and that you may write there."
             )

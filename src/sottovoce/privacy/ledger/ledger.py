@@ -58,6 +58,8 @@ __all__ = ["IN_MEMORY", "Account", "Identity", "Ledger", "Reservation", "require
 class Ledger:
     """A ledger: a file, memory, or a PostgreSQL database.
 
+    Copies of it are the same ledger. Pickled, it is its path, or its address without a password, as a text.
+
     Args:
         path: A file, created on first use; ``":memory:"``; or ``"postgresql://USER@HOST/DATABASE"``. A password in it
             is used, and never shown or stored.
@@ -107,6 +109,15 @@ class Ledger:
 
     def __repr__(self) -> str:
         return f"Ledger({self.name!r})"
+
+    def __reduce__(self) -> tuple[type[str], tuple[str]]:
+        return str, (self.path,)
+
+    def __copy__(self) -> Ledger:
+        return self
+
+    def __deepcopy__(self, memo: object) -> Ledger:
+        return self
 
     def open(
         self,

@@ -81,6 +81,50 @@ class Address:
         return text
 
 
+@final
+class Secret(str):
+    """An address with a password: used as it is, and shown and pickled without the password.
+
+    Example:
+        >>> address = Secret.of("postgresql://ann:secret@db.example/tickets")
+        >>> address, address == "postgresql://ann:secret@db.example/tickets"
+        ('postgresql://ann@db.example/tickets', True)
+    """
+
+    __slots__ = ()
+
+    @classmethod
+    def of(cls, given: Any) -> Any:
+        """The address so; anything else as it is."""
+        if not isinstance(given, str) or not is_address(given):
+            return given
+        try:
+            address = Address.parse(given)
+        except ParameterError:
+            return cls(given)
+        return cls(given) if address.url.password or address.options else given
+
+    @property
+    def shown(self) -> str:
+        """The address without the password; of one that ledgers cannot have, the scheme alone."""
+        try:
+            return Address.parse(str(self)).shown
+        except ParameterError:
+            return f"{self.partition('://')[0]}://..."
+
+    def __repr__(self) -> str:
+        return repr(self.shown)
+
+    def __reduce__(self) -> tuple[type[str], tuple[str]]:
+        return str, (self.shown,)
+
+    def __copy__(self) -> Secret:
+        return self
+
+    def __deepcopy__(self, memo: object) -> Secret:
+        return self
+
+
 def is_address(text: str) -> bool:
     """Whether it is the address of a database server and not a file's name.
 
