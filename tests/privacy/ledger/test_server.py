@@ -61,7 +61,7 @@ def test_a_password_is_used_and_never_shown_noted_or_kept(postgres_server, postg
     assert default_path(WHO.fingerprint) == ledger.path == f"{address}?host={quote(folder, safe='')}"
     stored = pickle.loads(pickle.dumps(ledger))
     assert stored == ledger.path
-    with pytest.raises(LedgerUnavailableError, match="no password supplied.*a stored address is without"):
+    with pytest.raises(LedgerUnavailableError, match=r"no password supplied.*a stored address is without"):
         Ledger(stored)
 
 
