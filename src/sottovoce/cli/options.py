@@ -582,7 +582,7 @@ def warn_of(ledger: str | None, conflicting_ledger: str | None) -> None:
         conflicting_ledger: Where else they have a budget.
     """
     from sottovoce.cli.console import say
-    from sottovoce.privacy.ledger.location import IN_MEMORY
+    from sottovoce.privacy.ledger.location import IN_MEMORY, is_address
 
     if ledger == IN_MEMORY:
         say(
@@ -594,6 +594,7 @@ def warn_of(ledger: str | None, conflicting_ledger: str | None) -> None:
         say(
             f"WARNING: these records already have the ledger {conflicting_ledger}. Its budget and this one's add up, "
             "and neither knows of the other. Leave --ledger out to go on with that one."
+            + (" Two addresses of one database are one budget." if is_address(conflicting_ledger) else "")
         )
 
 

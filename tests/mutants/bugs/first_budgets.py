@@ -32,6 +32,14 @@ TABLES = (
 
 MUTANTS = [
     Mutant(
+        "copies-of-databases-are-one",
+        "of a restored copy of a ledger on a server nobody is told that its budget adds up",
+        "privacy/ledger/registry.py",
+        "_database(identity.fingerprint, other) == database:",
+        "_database(identity.fingerprint, other):",
+        (_REGISTRY + "test_other_addresses_of_one_database_are_the_same_ledger",),
+    ),
+    Mutant(
         "stores-of-working-folders",
         "the trusted store is another one in each working folder, where the same records have a fresh budget",
         "store.py",

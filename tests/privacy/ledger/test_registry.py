@@ -63,6 +63,25 @@ def test_a_server_whose_first_opening_was_stopped_is_not_only_called_emptied(tmp
         ledger_registry.refuse_second(WHO, server)
 
 
+def test_other_addresses_of_one_database_are_the_same_ledger():
+    ann, bob, copy = (f"postgresql://{where}/db" for where in ("ann@host", "bob@host", "ann@another"))
+    for address in (ann, bob, ann):
+        assert ledger_registry.remember(WHO, address, "data", "7 1 16384") is None
+        assert default_path(WHO.fingerprint) == address
+    for other, database in ((copy, "7 1 16385"), (copy, "7 2 16384"), (copy, None), (bob, None)):
+        assert ledger_registry.remember(WHO, other, "data", database) == ann
+
+
+def test_an_address_that_was_noted_without_its_database_is_compared_as_it_is_written():
+    ann, bob = (f"postgresql://{name}@host/db" for name in ("ann", "bob"))
+    for _ in range(2):
+        assert ledger_registry.remember(WHO, ann, "data") is None  # as of earlier versions, or a server that is silent
+        assert ledger_registry.remember(WHO, bob, "data", "7 1 16384") == ann
+        assert ledger_registry.remember(WHO, ann, "data", "7 1 16384") is None
+        assert ledger_registry.remember(WHO, bob, "data", "7 1 16384") is None
+        assert ledger_registry.remember(WHO, ann, "data", "7 1 16384") is None
+
+
 def test_a_link_to_the_ledger_is_the_same_ledger(tmp_path):
     first, link = tmp_path / "one.db", tmp_path / "link.db"
     Ledger(str(first)).open(WHO, Budget(1.0))

@@ -251,6 +251,17 @@ def test_two_roles_with_schemas_of_their_own_spend_one_budget(postgres_server, e
     second.reserve([charge("b", 0.4)])
     assert first.balance().left == 0
     assert Ledger.of(first).verify() == Ledger.of(second).verify() == []
+    assert second.conflicting_ledger is None
+    assert Ledger(f"{ann}&application_name=x").open(WHO, None).conflicting_ledger is None
+
+
+def test_a_copy_of_a_database_is_another_ledger(postgres_server, postgres_url):
+    Ledger(postgres_url).open(WHO, Budget(1.0))
+    database = database_of(postgres_url)
+    postgres_server.sql(f"SELECT count(pg_terminate_backend(pid)) FROM pg_stat_activity WHERE datname = '{database}'")
+    postgres_server.sql(f"CREATE DATABASE {database}_copy TEMPLATE {database}")
+    copied = postgres_url.replace(database, f"{database}_copy")
+    assert Ledger(copied).open(WHO, None).conflicting_ledger == Ledger(postgres_url).path
 
 
 def test_two_roles_wait_for_the_same_lock(postgres_server, emptied_url):

@@ -15,6 +15,7 @@ import sqlite3
 import weakref
 from collections.abc import Iterator
 from contextlib import AbstractContextManager, contextmanager, nullcontext
+from functools import cached_property
 from threading import Lock, RLock
 from typing import Any
 
@@ -88,6 +89,17 @@ class Database:
                     self._verify(connection)
                 self._note(self._newest_of(connection, seen))
             yield connection
+
+    @cached_property
+    def place(self) -> str | None:
+        """What tells a server's database from any other; ``None`` where that is not known, and of a file."""
+        if self._server is None:
+            return None
+        try:
+            with self.reading(verified=False) as connection:
+                return self._server.place(connection)
+        except LedgerUnavailableError:
+            return None
 
     def faults(self, connection: sa.Connection) -> list[str]:
         """What is wrong below the rows, or would change them by itself; nothing if all is well."""

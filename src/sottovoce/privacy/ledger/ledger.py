@@ -333,7 +333,7 @@ class Ledger:
         if caller is not None:
             with self._database.reading() as connection:
                 caps_of(connection, row, caller, self.name)
-        other = remember(identity, self.path, row.name)
+        other = remember(identity, self.path, row.name, self._database.place)
         return Account(self._database, row, budget_of(row).currency, caller, other, self)
 
     def _require_known(self, connection: sa.Connection, identity: Identity) -> Any:

@@ -36,6 +36,8 @@ from sottovoce.store import (
     write_once,
 )
 
+DATABASE: Final = ".database"
+"""Beside the note of an address: the address again, and which database it leads to."""
 _FROM_MEMORY: Final = (
     "The owner opens one that is kept: sotto ledger grant LEDGER --private FILE --budget EPSILON,DELTA. In Python, "
     "Ledger(':memory:') is made once and given to every session that is to share its budget."
@@ -179,7 +181,7 @@ def note_first(identity: Identity, path: str, data_set: str, *, granted: bool = 
         raise unusable(error) from None
 
 
-def remember(identity: Identity, path: str, data_set: str) -> str | None:
+def remember(identity: Identity, path: str, data_set: str, database: str | None = None) -> str | None:
     """Notes a ledger that has an account of these records, unless another that still exists is noted; returns that one.
 
     Where the other's account began to be opened, it counts if the account stands there: its program was stopped behind
@@ -187,6 +189,12 @@ def remember(identity: Identity, path: str, data_set: str) -> str | None:
 
     The note is a convenience once there is an account: where the store cannot be written there is none. Of synthetic
     records in memory nothing is noted, since nothing of them can be found again or is to be refused.
+
+    Args:
+        identity: The data set.
+        path: The ledger's.
+        data_set: Its name there.
+        database: What tells the database of a server from any other: another role or address may lead to the same one.
 
     Raises:
         LedgerUnavailableError: The store is open to others, or is kept under another key; or it does not take that the
@@ -199,11 +207,17 @@ def remember(identity: Identity, path: str, data_set: str) -> str | None:
         other = _noted(identity.names())
         begun = other is not None and _opening(identity.fingerprint, other)
         elsewhere = other is not None and _exists(other) and not _same(other, place)
+        if other is not None and database is not None and _database(identity.fingerprint, other) == database:
+            elsewhere = False
         if other is not None and elsewhere and (not begun or _may_hold(other, identity)):
             if begun:
                 _note(identity.fingerprint).with_suffix(OPENING).unlink(missing_ok=True)
             return other
         _write(_note(identity.fingerprint), place)
+        if database is not None:
+            _write(_note(identity.fingerprint).with_suffix(DATABASE), f"{place}\n{database}")
+        else:
+            _note(identity.fingerprint).with_suffix(DATABASE).unlink(missing_ok=True)
         keep(identity, place, data_set)
         _note(identity.fingerprint).with_suffix(OPENING).unlink(missing_ok=True)
     except UnsafeStoreError as error:
@@ -303,6 +317,16 @@ def _noted(fingerprints: Iterable[str]) -> str | None:
         except FileNotFoundError:
             continue
     return None
+
+
+def _database(fingerprint: str, noted: str) -> str | None:
+    """The database that the noted address led to when it was last opened; ``None`` where that is not known."""
+    try:
+        text = os.fsdecode(_note(fingerprint).with_suffix(DATABASE).read_bytes())
+    except FileNotFoundError:
+        return None
+    address, _, database = text.partition("\n")
+    return database if address == noted else None
 
 
 def _opening(fingerprint: str, noted: str) -> bool:

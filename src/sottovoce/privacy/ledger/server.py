@@ -28,6 +28,11 @@ _LEDGERS: Final = sa.text(
     "FROM pg_catalog.pg_class c JOIN pg_catalog.pg_namespace n ON n.oid = c.relnamespace "
     "WHERE c.relname = :table AND c.relkind IN ('r', 'p') AND NOT starts_with(n.nspname, 'pg_') ORDER BY n.nspname"
 ).bindparams(table=META.name)
+_PLACE: Final = sa.text(
+    "SELECT (SELECT system_identifier FROM pg_catalog.pg_control_system()) || ' ' || "
+    "(SELECT timeline_id FROM pg_catalog.pg_control_checkpoint()) || ' ' || oid "
+    "FROM pg_catalog.pg_database WHERE datname = pg_catalog.current_database()"
+)
 _FAULTS: Final = sa.text(
     "WITH kept AS (SELECT c.* FROM pg_catalog.pg_class c JOIN pg_catalog.pg_namespace n ON n.oid = c.relnamespace "
     "WHERE n.nspname = :schema AND c.relname IN :tables) "
@@ -90,6 +95,10 @@ class LedgerServer:
         """What would change, hide or forget rows by itself; nothing if all is well."""
         rows = connection.execute(_FAULTS, {"schema": self._schema})
         return [f"the database has {what} {self._schema}.{table}, which no ledger has" for what, table in rows]
+
+    def place(self, connection: sa.Connection) -> str:
+        """What tells the database from any other, and from a copy of it, whatever its address and the role."""
+        return str(connection.scalar(_PLACE))
 
     def make_schema(self, connection: sa.Connection) -> None:
         """Makes the schema of a new ledger, unless the database's owner did."""
