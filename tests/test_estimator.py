@@ -29,6 +29,7 @@ from sottovoce.errors import (
     BudgetExhaustedError,
     InputError,
     LedgerMismatchError,
+    LedgerUnavailableError,
     MissingExtraError,
     ModelError,
     NonPrivateError,
@@ -1042,3 +1043,14 @@ def test_without_a_number_of_columns_nothing_is_embedded():
 def test_a_name_that_says_no_columns_is_refused(name):
     with pytest.raises(ParameterError, match="vectors:COLUMNS"):
         load_scorer(name)
+
+
+def test_made_up_rows_may_have_any_number_of_budgets():
+    texts, labels = letters(20)
+    for _ in range(2):
+        once(synthetic=True).fit(texts, labels)
+    with pytest.raises(ParameterError, match="synthetic is .*True or False"):
+        once(synthetic="no").fit(texts, labels)
+    once().fit(texts, labels)
+    with pytest.raises(LedgerUnavailableError, match="in memory"):
+        once().fit(texts, labels)

@@ -140,6 +140,8 @@ class PrivateICLClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc
         allow_non_private: Lets methods without a guarantee predict; the ledger notes every such answer.
         pool: Public rows without labels, of the kind of ``X``, for fitters that use some. By default those that
             ``sottovoce.fitting`` takes for texts, and none for numbers.
+        synthetic: Declares that the rows are made up or published, as for ``read_private``: they may have any number
+            of budgets.
 
     Attributes:
         classes_: The declared labels, sorted, shape (classes,).
@@ -203,6 +205,7 @@ class PrivateICLClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc
         length_scale: float | None = None,
         allow_non_private: bool = False,
         pool: Any = None,
+        synthetic: bool = False,
     ) -> None:
         self.epsilon = epsilon
         self.classes = classes
@@ -226,6 +229,7 @@ class PrivateICLClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc
         self.length_scale = length_scale
         self.allow_non_private = allow_non_private
         self.pool = pool
+        self.synthetic = synthetic
 
     def fit(self, X: Any, y: Any, groups: Any = None) -> PrivateICLClassifier:
         """Learns from the examples and pays for it; or, for a method that answers row by row, seals them for free.
@@ -251,7 +255,9 @@ class PrivateICLClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc
         labels = data.labels(y, "y", len(cells))
         classes = self._declared_classes(labels)
         task = data.task(field, classes)
-        records = data.sealed(field, cells, data.names(labels, classes, task), groups)
+        Kind(bool, "True or False").read("synthetic", self.synthetic)
+        names = data.names(labels, classes, task)
+        records = data.sealed(field, cells, names, groups, synthetic=self.synthetic)
         columns = _columns_of(X) if field == data.NUMBERS else {}
         self._require_method()
         if _is_fitter(self.method):

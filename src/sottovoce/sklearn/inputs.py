@@ -121,15 +121,18 @@ def names(labels: NDArray[Any], classes: NDArray[Any], task: Task) -> list[str]:
     return [str(name) for name in task_labels]
 
 
-def sealed(field: str, cells: Sequence[Any], names: Sequence[str], groups: Any) -> PrivateRecords:
+def sealed(
+    field: str, cells: Sequence[Any], names: Sequence[str], groups: Any, *, synthetic: bool = False
+) -> PrivateRecords:
     """Cells and label names as sealed records; the unit is the group where groups are given."""
     columns: dict[str, Sequence[Any]] = {field: cells, "label": names}
     if groups is None:
-        return PrivateRecords(rows(columns), source="X", unit=RECORD_UNIT)
+        return PrivateRecords(rows(columns), source="X", unit=RECORD_UNIT, synthetic=synthetic)
     owners = np.asarray(groups)
     if owners.shape != (len(cells),):
         raise UnusableDataError("groups must have one entry for every row of X.")
-    return PrivateRecords(rows({**columns, UNIT_COLUMN: owners.tolist()}), source="X", unit=UNIT_COLUMN)
+    owned = rows({**columns, UNIT_COLUMN: owners.tolist()})
+    return PrivateRecords(owned, source="X", unit=UNIT_COLUMN, synthetic=synthetic)
 
 
 def rows(columns: dict[str, Sequence[Any]]) -> Iterator[Row]:
