@@ -1049,7 +1049,7 @@ def test_made_up_rows_may_have_any_number_of_budgets():
     texts, labels = letters(20)
     for _ in range(2):
         once(synthetic=True).fit(texts, labels)
-    with pytest.raises(ParameterError, match="synthetic is .*True or False"):
+    with pytest.raises(ParameterError, match=r"synthetic is .*True or False"):
         once(synthetic="no").fit(texts, labels)
     once().fit(texts, labels)
     with pytest.raises(LedgerUnavailableError, match="in memory"):

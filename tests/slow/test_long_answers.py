@@ -51,7 +51,8 @@ def test_a_hundred_private_and_a_hundred_public_experts_answer_within_ten_minute
     code = run(
         ["answer", "--task", "summarize", "--private", "private.jsonl", "--public", "public.jsonl", "--queries",
          "queries.jsonl", "--method", method, "--experts", "100", "--shots", "1", "--public-experts", "100",
-         "--epsilon", "4", "--budget", "16,1e-6", "--max-characters", "150", "--truncate", "--ledger", "notes.db", "--out", "answers.jsonl"]
+         "--epsilon", "4", "--budget", "16,1e-6", "--max-characters", "150", "--truncate", "--ledger", "notes.db",
+         "--out", "answers.jsonl"]
     )  # fmt: skip
     assert code == 0
     assert time.perf_counter() - started < 600  # measured: 181 s on two cores that others used too
