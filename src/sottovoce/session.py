@@ -10,7 +10,7 @@ import secrets
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from itertools import islice
 from types import NoneType
-from typing import ClassVar, Self, final
+from typing import Any, ClassVar, Self, final
 
 import numpy as np
 
@@ -207,6 +207,11 @@ class PrivateICL:
         if self._records is None or self._account is None:
             return {}
         return {"records": self._records.fingerprint, "ledger": self._account.origin}
+
+    @property
+    def reading(self) -> Mapping[str, Any]:
+        """How the records were read, in public words; empty where nothing private is read."""
+        return {} if self._records is None else self._records.reading.words
 
     def terms(self, epsilon: float, delta: float | None = None) -> Guarantee:
         """The guarantee of one answer at this price, from parameters alone.

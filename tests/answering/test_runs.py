@@ -286,12 +286,14 @@ def test_a_file_that_this_run_did_not_seal_is_no_draw(place):
 def test_a_run_is_resumed_by_its_own_command_alone(place, capfd):
     assert killed("the second is charged") == -signal.SIGKILL
     write(place / "other.jsonl", [{"question": f"what else {number}?"} for number in range(QUESTIONS)])
+    write(place / "shown.jsonl", [dict(row.values) for row in rows(5, "public")])
     for change, words in [
         (["--epsilon", "0.9"], "epsilon 1.0, not 0.9"),
         (["--tokens", "9"], "tokens 64, not 9"),
         (["-o", "selection=one-shot"], "method's selection"),
         (["--queries", "other.jsonl"], "other question texts"),
-        (["--public", "queries.jsonl", "--answer-column", "question"], "other public texts"),
+        (["--public", "shown.jsonl"], "other public texts"),
+        (["--answer-column", "question"], "columns {}, not {'answer': 'question'}"),
         (["--limit", "2"], "questions 3, not 2"),
     ]:
         capfd.readouterr()

@@ -13,7 +13,7 @@ import pytest
 from sottovoce.errors import ParameterError, RecordError, SottoError
 from sottovoce.files.tables import decoded, encoded
 from sottovoce.records.readers import MAX_CHARACTERS, read_private, read_public
-from sottovoce.records.sealed import unseal
+from sottovoce.records.sealed import Reading, unseal
 
 ROWS = [
     {"id": "a1", "text": "My card was charged twice.", "label": "billing", "group": "g1"},
@@ -115,6 +115,26 @@ def test_cutting_texts_does_not_change_whose_budget_it_is(tmp_path):
     cut = read_private(long, max_characters=10, truncate=True)
     assert max(len(str(row.values["text"])) for unit in unseal(cut) for row in unit) == 10
     assert cut.fingerprint == whole.fingerprint == cut.with_public_size().fingerprint
+
+
+@pytest.mark.parametrize("stream", [False, True])
+def test_records_say_how_they_were_read_by_public_parameters_alone(tmp_path, stream):
+    apart = [{"text": "x" * 50, "body": "b", "group": group} for group in ("a", "b", "a")]
+    for path, unit in ((write(tmp_path / "a.jsonl", [{"text": "x" * 50, "body": "b"}]), None),
+                       (write(tmp_path / "b.jsonl", apart), "group")):  # fmt: skip
+        for options, columns, truncate_at in [
+            ({"max_characters": 99}, {}, None),
+            ({"max_characters": 10, "truncate": True}, {}, 10),
+            ({"truncate": True}, {}, MAX_CHARACTERS),
+            ({"columns": {"text": "text", "label": "body"}}, {"label": "body"}, None),
+        ]:
+            records = read_private(path, unit=unit, stream=stream, **options)
+            told = {"columns": columns, "truncate_at": truncate_at}
+            assert records.reading.words == records.with_public_size().reading.words == told
+
+
+def test_a_column_of_half_a_character_is_named_in_words_that_a_file_can_hold():
+    assert Reading({"label": "a\udc80"}).words["columns"] == {"label": "a\\udc80"}
 
 
 def test_numbers_are_the_text_they_would_be_in_a_csv_file(tmp_path):

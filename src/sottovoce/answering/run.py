@@ -13,7 +13,7 @@ import hashlib
 import hmac
 import json
 import secrets
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from importlib.metadata import version
 from typing import Any, Final, final
@@ -25,7 +25,7 @@ from sottovoce.fitting.fitted import Fitted
 from sottovoce.methods.answering.answerer import AnswerPlan
 from sottovoce.privacy.checks import asked_hash, canonical
 from sottovoce.privacy.ledger.account import Standing
-from sottovoce.privacy.ledger.run_charges import Charge, newest_whole
+from sottovoce.privacy.ledger.run_charges import Charge, as_charged, newest_whole
 from sottovoce.release import Guarantee, Release
 from sottovoce.tasks import Query
 
@@ -194,6 +194,7 @@ class AnswerRun:
             InputError: An answer of the output that was noted is missing since. Nothing was charged.
         """
         is_noted = self._is_noted(checkpoint)
+        before = self._standing(checkpoint.run_state["run"]).values()
         for number, (query, (charge, standing, whole)) in enumerate(
             zip(self.questions, self._found(checkpoint), strict=True), 1
         ):
@@ -206,7 +207,7 @@ class AnswerRun:
                     continue
                 place = _Place(self, checkpoint, charge.again)
             if saved is None:
-                release = self._drawn(query, place, asked=self._asked(checkpoint))
+                release = self._drawn(query, place, asked=self._asked(checkpoint, before))
             else:
                 release = self._finished(query, place, saved)
             if on_answer is not None:
@@ -255,9 +256,9 @@ class AnswerRun:
             words["fitted content"] = self._fitted.content_sha256
         return words
 
-    def _asked(self, checkpoint: Checkpoint) -> str:
+    def _asked(self, checkpoint: Checkpoint, standings: Collection[Standing]) -> str:
         """What every charge of a run commits to."""
-        return asked_hash({**self._words, **checkpoint.run_state})
+        return asked_hash(as_charged({**self._words, **checkpoint.run_state}, standings))
 
     def _standing(self, run: str) -> dict[str, Standing]:
         account = self.answers.account

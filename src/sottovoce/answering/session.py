@@ -605,6 +605,7 @@ class PrivateAnswers:
             **{f"method's {name}": value for name, value in self.method.options.items()},
             "adjacency": self.adjacency.value,
             "unit": self._records.unit if self._records else None,
+            **(self._records.reading.words if self._records else {}),
             "sampling": self.sampling.sampling,
             "experts": self.sampling.experts,
             "shots": self.sampling.shots,

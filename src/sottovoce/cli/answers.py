@@ -24,6 +24,7 @@ from sottovoce.cli.console import LOST, LOST_WITHOUT_FILE, losing, put, say
 from sottovoce.errors import InputError, RecordError, SottoError
 from sottovoce.files.outputs import new_file, refuse_existing, require_name, target, write_new
 from sottovoce.files.partial import PartialFile, is_torn, rows_of
+from sottovoce.files.requests import is_compared
 from sottovoce.files.tables import cell_of, decoded, encoded, is_table
 from sottovoce.store import private_name
 from sottovoce.terminal import json_text
@@ -549,7 +550,7 @@ def _require_same(header: Path, now: str, file: Path, *, but: Collection[str] = 
     for part in ("public", "keyed"):
         earlier, later = before[part], after[part]
         for name in {**earlier, **later}:
-            if name in but or earlier.get(name) == later.get(name):
+            if name in but or not is_compared(name, earlier) or earlier.get(name) == later.get(name):
                 continue
             differs = f"{name} {earlier.get(name)!r}, not {later.get(name)!r}" if part == "public" else f"other {name}"
             hint = "" if part == "public" else " (or was begun with another trusted store, see SOTTOVOCE_HOME)"

@@ -190,6 +190,7 @@ def _run(session: PrivateICL, setup: o.Setup, price: float, delta: float | None,
         "caller": setup.caller,
         "task": hash_of([repr(task)]),
         "questions": len(questions),
+        **session.reading,
         **({"calibrate": True} if session.calibrate else {}),
     }
     shown = [[*example.fields.items(), example.label] for example in session.demonstrations]

@@ -28,6 +28,7 @@ from pathlib import Path
 from typing import Any, Final, TypeVar, final
 
 from sottovoce.errors import InputError, LostDrawError
+from sottovoce.files.requests import is_compared
 from sottovoce.files.run_folder import HEADER, RunFolder, ended_beside, no_run
 from sottovoce.files.tables import ENDINGS, encoded, require_ending
 
@@ -501,7 +502,8 @@ class Checkpoint:
         self._held = RunFolder(self.folder)
         before, run_state = self._header(new_run_state)
         now = json.loads(json.dumps(terms(before, run_state)))
-        if changed := [name for name in {**before, **now} if before.get(name) != now.get(name)]:
+        names = [name for name in {**before, **now} if is_compared(name, before)]
+        if changed := [name for name in names if before.get(name) != now.get(name)]:
             if _UNSPOKEN in changed:
                 raise InputError(
                     f"The interrupted run in {self.folder.name} has other records, or another ledger, or was begun by "

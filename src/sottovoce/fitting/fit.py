@@ -35,6 +35,7 @@ from sottovoce.experts.ray_engine import RayEngine
 from sottovoce.experts.reading import bare_scores, of_shape
 from sottovoce.experts.unit_sums import SumRule
 from sottovoce.files.checkpoint import Checkpoint, Output, beside_finished, naming_folder, require_place
+from sottovoce.files.requests import is_compared
 from sottovoce.files.tables import ENDINGS
 from sottovoce.fitting.auto import AUTO, resolve
 from sottovoce.fitting.certificate import FitCertificate, note_of
@@ -74,6 +75,7 @@ from sottovoce.privacy.ledger.budget import Budget
 from sottovoce.privacy.ledger.known_records import require_public
 from sottovoce.privacy.ledger.ledger import Account, Ledger
 from sottovoce.privacy.ledger.opening import known_budget, open_account, require_known
+from sottovoce.privacy.ledger.run_charges import as_charged
 from sottovoce.privacy.unit import Adjacency, Assignment, change_type
 from sottovoce.randomness import Randomness, SystemRandomness, require_secure
 from sottovoce.records.sealed import Opaque, PrivateRecords
@@ -313,7 +315,8 @@ class Fitting:
         if not self._is_known:
             differs = ["the ledger, which does not know these records"]
         else:
-            differs = [name for name in own if canonical(certificate.asked.get(name)) != canonical(own[name])]
+            names = [name for name in own if is_compared(name, certificate.asked)]
+            differs = [name for name in names if canonical(certificate.asked.get(name)) != canonical(own[name])]
         if not differs:
             checks = certificate.held_against(self.ledger, self._records)
             differs = [f"its charge ({check.what}: {check.told})" for check in checks if not check.holds]
@@ -348,7 +351,7 @@ class Fitting:
         """
         run_state = dict(checkpoint.run_state) if checkpoint else self.new_run_state()
         standing = self._standing(run_state)
-        if standing is not None and standing.asked != asked_hash(self._request(run_state)):
+        if standing is not None and standing.asked != asked_hash(self._request(run_state, standing)):
             raise InputError(
                 "The run was charged for another request than this one. Repeat its command on the machine, and with "
                 "the versions, that it began with. Nothing more was charged."
@@ -357,7 +360,7 @@ class Fitting:
             return self._saved(checkpoint, run_state, standing)
         public = self._rehearsed()
         rules = self.plan.fitter.rules(self.plan, public)
-        reservation = self._reservation(run_state)
+        reservation = self._reservation(run_state, standing)
         try:
             self._start(rules)
             self._records.require_unchanged()
@@ -377,7 +380,7 @@ class Fitting:
             support = self.plan.fitter.fit(self.plan, private, public, self._randomness)
         finally:
             self._encoded.close()
-        fitted = self._fitted(support, run_state)
+        fitted = self._fitted(support, run_state, standing)
         saved = hashlib.sha256(content := fitted.to_bytes()).hexdigest()
         if checkpoint is not None:
             checkpoint.save_bytes(_DRAWN, self._seal(run_state, content) + content, _LOST, LostDrawError)
@@ -436,6 +439,7 @@ class Fitting:
             "currency": self._currency,
             "adjacency": self.adjacency.value,
             "unit": self._records.unit,
+            **self._records.reading.words,
             "units": plan.setting.units,
             "labels": list(self.task.labels),
             "dimension": plan.setting.dimension,
@@ -451,10 +455,11 @@ class Fitting:
             "seeded": not self._randomness.secure,
         }
 
-    def _request(self, run_state: Mapping[str, str]) -> dict[str, Any]:
-        return {**self._words, "version": run_state["version"], "run": run_state["run"]}
+    def _request(self, run_state: Mapping[str, str], standing: Standing | None = None) -> dict[str, Any]:
+        request = {**self._words, "version": run_state["version"], "run": run_state["run"]}
+        return request if standing is None else as_charged(request, [standing])
 
-    def _reservation(self, run_state: Mapping[str, str]) -> Reservation:
+    def _reservation(self, run_state: Mapping[str, str], standing: Standing | None = None) -> Reservation:
         note = note_of(
             self.plan.fitter.name,
             self.model.name,
@@ -462,7 +467,7 @@ class Fitting:
             isolated=self._isolation.holds,
             seeded=not self._randomness.secure,
         )
-        return Reservation(_id_of(run_state), self.plan.charge, note, asked_hash(self._request(run_state)))
+        return Reservation(_id_of(run_state), self.plan.charge, note, asked_hash(self._request(run_state, standing)))
 
     def _standing(self, run_state: Mapping[str, str]) -> Standing | None:
         return self._account.standing(f"{run_state['run']}-").get(_id_of(run_state))
@@ -583,15 +588,17 @@ class Fitting:
         """Bytes of the output at most, which is written beside what was drawn."""
         return most_bytes_of_rows(self._head, self._texts, self._longest) if self._rows else self._bounds.size
 
-    def _fitted(self, support: Any, run_state: Mapping[str, str]) -> Fitted:
+    def _fitted(self, support: Any, run_state: Mapping[str, str], standing: Standing | None) -> Fitted:
         if self._rows:
             support = DemonstrationSupport(support.examples)
         data = self._account.data_hash(run_state["run"], self._records.fingerprint)
-        fitted = self._certified(support, run_state, data)
+        fitted = self._certified(support, run_state, data, standing)
         fitted.use(self.model)
         return fitted
 
-    def _certified(self, support: Any, run_state: Mapping[str, str], data: str) -> Fitted:
+    def _certified(
+        self, support: Any, run_state: Mapping[str, str], data: str, standing: Standing | None = None
+    ) -> Fitted:
         content = content_hash(support, self.task, self.model.name, self.embedder.embedding)
         certificate = FitCertificate.of(
             self.plan,
@@ -603,7 +610,7 @@ class Fitting:
             seeded=not self._randomness.secure,
             data=data,
             ledger=_id_of(run_state),
-            asked=self._request(run_state),
+            asked=self._request(run_state, standing),
         )
         return Fitted(support, self.task, self.model.name, self.embedder.embedding, certificate)
 

@@ -26,7 +26,7 @@ from sottovoce.records import limits
 from sottovoce.records.cells import ENCODED_PICTURES, PICTURES
 from sottovoce.records.columns import likely_delimiter, renamed
 from sottovoce.records.rereading import Rereading, is_rereadable
-from sottovoce.records.sealed import PrivateRecords, PublicRecords, Row
+from sottovoce.records.sealed import PrivateRecords, PublicRecords, Reading, Row
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -79,10 +79,11 @@ def read_private(
     """
     limit = _limit(source, max_characters)
     Kind((str, NoneType), "the name of a column, or 'record'").read("unit", unit)
+    reading = Reading(dict(columns or {}), limit if truncate else None)
     if stream and isinstance(source, str | os.PathLike) and is_rereadable(source):
         file = Rereading(Path(source), lambda: _both(source, limit, truncate, columns, labels))
         return PrivateRecords.streamed(
-            file, source=_name(source), unit=unit, synthetic=synthetic, check=file.require_unchanged
+            file, source=_name(source), unit=unit, synthetic=synthetic, check=file.require_unchanged, reading=reading
         )
     rows = list(_rows(source, limit, truncate))
     return PrivateRecords(
@@ -91,6 +92,7 @@ def read_private(
         unit=unit,
         synthetic=synthetic,
         whole=rows,
+        reading=reading,
     )
 
 

@@ -15,7 +15,7 @@ from array import array
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import groupby
-from typing import Final, NoReturn, Self, final
+from typing import Any, Final, NoReturn, Self, final
 
 import numpy as np
 
@@ -36,6 +36,7 @@ __all__ = [
     "Opaque",
     "PrivateRecords",
     "PublicRecords",
+    "Reading",
     "Row",
     "identity_text",
     "is_missing",
@@ -107,6 +108,31 @@ class Row:
 
 
 @final
+@dataclass(frozen=True)
+class Reading:
+    """How rows were read from their file, by public parameters alone.
+
+    Attributes:
+        columns: Fields to the columns that they were read from, where those have other names.
+        truncate_at: Characters at which longer texts were cut; ``None`` where they were refused.
+    """
+
+    columns: Mapping[str, str] = field(default_factory=dict)
+    truncate_at: int | None = None
+
+    @property
+    def words(self) -> dict[str, Any]:
+        """In words, by which one reading of a file is told from another.
+
+        Example:
+            >>> Reading({"text": "text", "label": "urgent"}).words
+            {'columns': {'label': 'urgent'}, 'truncate_at': None}
+        """
+        named = {of: _spelled(column) for of, column in sorted(self.columns.items()) if column != of}
+        return {"columns": named, "truncate_at": self.truncate_at}
+
+
+@final
 class PrivateRecords(Opaque):
     """Private rows, sealed, with their privacy unit.
 
@@ -119,9 +145,11 @@ class PrivateRecords(Opaque):
         synthetic: Whether the rows are made up or published, so that nobody's privacy depends on them. Only
             synthetic records may be answered with a seeded source of noise.
         whole: The same rows before their texts were cut, if they were cut: these identify the data set.
+        reading: How they were read from their file.
 
     Attributes:
         fingerprint: Identifies the data set by content and units, whatever its order or file format.
+        reading: How the rows were read; public. It tells runs apart, and no data sets.
         held: Whether the rows are in memory; otherwise they are read from their file each time.
 
     Raises:
@@ -141,6 +169,7 @@ class PrivateRecords(Opaque):
         "_whole",
         "fingerprint",
         "held",
+        "reading",
         "size_is_public",
         "source",
         "synthetic",
@@ -156,6 +185,7 @@ class PrivateRecords(Opaque):
         size_is_public: bool = False,
         synthetic: bool = False,
         whole: Sequence[Row] | None = None,
+        reading: Reading | None = None,
     ) -> None:
         held = tuple(rows)
         if not held:
@@ -163,6 +193,7 @@ class PrivateRecords(Opaque):
         _refuse_repeated_ids(held, source)
         self.unit = _choose_unit(held, unit, source)
         self.source, self.size_is_public, self.synthetic = source, size_is_public, synthetic
+        self.reading = reading or Reading()
         values = tuple(row.values for row in (held if whole is None else whole))
         if len(values) != len(held):
             raise ValueError("cut rows and whole rows must be the same ones")
@@ -185,6 +216,7 @@ class PrivateRecords(Opaque):
         unit: str | None = None,
         synthetic: bool = False,
         check: Callable[[], None] = lambda: None,
+        reading: Reading | None = None,
     ) -> Self:
         """Seals rows that are read again for each use, and reads them once to identify them.
 
@@ -198,6 +230,7 @@ class PrivateRecords(Opaque):
             unit: The privacy unit.
             synthetic: Whether the rows are made up or published.
             check: Raises what ``passes`` would raise if the rows had changed.
+            reading: As for the constructor.
 
         Raises:
             RecordError: As for the constructor.
@@ -213,9 +246,10 @@ class PrivateRecords(Opaque):
         if chosen != RECORD_UNIT and not look.stand_together:
             pairs = list(passes())
             rows, wholes = [row for row, _ in pairs], [whole for _, whole in pairs]
-            return cls(rows, source=source, unit=chosen, synthetic=synthetic, whole=wholes)
+            return cls(rows, source=source, unit=chosen, synthetic=synthetic, whole=wholes, reading=reading)
         self = cls.__new__(cls)
         self.unit, self.source, self.size_is_public, self.synthetic = chosen, source, False, synthetic
+        self.reading = reading or Reading()
         self._open = lambda: _in_units((row for row, _ in passes()), chosen)
         self._whole = lambda: (whole.values for _, whole in passes())
         self._check, self.held = check, False
@@ -374,6 +408,11 @@ class _FirstLook:
         first = np.arange(self.rows) if unit == RECORD_UNIT else np.flatnonzero(np.frombuffer(self._begins, np.uint8))
         for start, end in zip(first.tolist(), [*first[1:].tolist(), self.rows], strict=True):
             yield [bytes(self._digests[_DIGEST * row : _DIGEST * (row + 1)]) for row in range(start, end)]
+
+
+def _spelled(name: str) -> str:
+    """A column's name as a text that any file can hold: JSON can name half a character."""
+    return name.encode("utf-8", "backslashreplace").decode("utf-8")
 
 
 def _marked(text: str) -> int:

@@ -32,6 +32,7 @@ from sottovoce.errors import (
 )
 from sottovoce.experts.batches import Batches
 from sottovoce.files.checkpoint import CERTIFICATE, Checkpoint, naming_folder
+from sottovoce.files.requests import is_compared
 from sottovoce.generation import GenerationTemplate
 from sottovoce.methods.base import Price
 from sottovoce.methods.decoding.decoder import Decoder, make_decoder
@@ -47,7 +48,7 @@ from sottovoce.privacy.ledger.balance import Balance
 from sottovoce.privacy.ledger.budget import Budget
 from sottovoce.privacy.ledger.ledger import Account, Ledger, Reservation
 from sottovoce.privacy.ledger.opening import open_account
-from sottovoce.privacy.ledger.run_charges import Charge, attempts, newest_whole
+from sottovoce.privacy.ledger.run_charges import Charge, as_charged, attempts, newest_whole
 from sottovoce.privacy.unit import Adjacency
 from sottovoce.randomness import Randomness, SystemRandomness, require_secure
 from sottovoce.records.readers import read_written
@@ -217,7 +218,8 @@ class Synthesizer:
         here, self.plan = self.plan, restated(self.plan, begun.get("epsilon"))
         standings = self._standing(run_state).values()
         request = self._request(run_state)
-        hashes = {asked_hash({**request, "isolation": isolation.value}) for isolation in Isolation}  # as it was settled
+        settled = [{**request, "isolation": isolation.value} for isolation in Isolation]  # as it was settled
+        hashes = {asked_hash(as_charged(words, standings)) for words in settled}
         if not standings or any(standing.asked not in hashes for standing in standings):
             self.plan = here
         return self.terms
@@ -237,7 +239,7 @@ class Synthesizer:
         """Raises what would be raised if the run began now; charges nothing."""
         run_state = self.new_run_state()
         self._account.check(
-            self._reservations(run_state, [Charge(run_state["run"], number) for number in self._numbers])
+            self._reservations(self._request(run_state), [Charge(run_state["run"], number) for number in self._numbers])
         )
 
     @old_arguments(staging="checkpoint", kept="run_state")
@@ -295,7 +297,7 @@ class Synthesizer:
         self._require_charged_for(run_state, standings)
         if not waiting:
             return
-        self._charge(run_state, waiting)
+        self._charge(self._request(run_state, standings), waiting)
         for charge, texts in self._written(checkpoint, waiting):
             saved = checkpoint.save(charge.name, texts) if checkpoint else _hash_of(texts)
             self._note(charge, texts, saved)
@@ -325,7 +327,7 @@ class Synthesizer:
             data=self._account.data_hash(run, self._records.fingerprint),
             ledger=[charge.id for charge in charges],
             rows=rows,
-            asked=self._request(run_state),
+            asked=self._request(run_state, standings),
         )
 
     def require_own(self, certificate: Certificate, rows: Sequence[Mapping[str, Any]], source: str) -> None:
@@ -369,7 +371,8 @@ class Synthesizer:
         return [
             name
             for name in names
-            if canonical(certificate.asked.get(name, _ABSENT)) != canonical(own.get(name, _ABSENT))
+            if is_compared(name, certificate.asked)
+            and canonical(certificate.asked.get(name, _ABSENT)) != canonical(own.get(name, _ABSENT))
         ]
 
     # What is charged
@@ -380,18 +383,20 @@ class Synthesizer:
         return {
             **terms_of(self.plan, self.order, self.writing),
             "unit": self.unit,
+            **self._records.reading.words,
             "model": self.model.name,
             "isolation": self.model.isolation.value,
             "seeded": not self._randomness.secure,
         }
 
-    def _request(self, run_state: Mapping[str, str]) -> dict[str, Any]:
+    def _request(self, run_state: Mapping[str, str], standings: Mapping[str, Standing] | None = None) -> dict[str, Any]:
         """The whole request, which every charge commits to: a certificate is for all of it or for nothing."""
-        return {**self._words, "version": run_state["version"], "run": run_state["run"], "charges": self._charges}
+        request = {**self._words, "version": run_state["version"], "run": run_state["run"], "charges": self._charges}
+        return as_charged(request, (standings or {}).values())
 
     def _require_charged_for(self, run_state: Mapping[str, str], standings: Mapping[str, Standing]) -> None:
         """Refuses to go on with charges of another request, whose certificate would be for none of them."""
-        request_hash = asked_hash(self._request(run_state))
+        request_hash = asked_hash(self._request(run_state, standings))
         if any(standing.asked != request_hash for standing in standings.values()):
             raise InputError(
                 f"The run was charged for another request than this one, of which the model {self.model.name!r} says "
@@ -433,19 +438,19 @@ class Synthesizer:
         """Tokens of all its texts at their longest."""
         return self._texts_of_a_charge * self.order.tokens
 
-    def _reservations(self, run_state: Mapping[str, str], charges: Sequence[Charge]) -> list[Reservation]:
+    def _reservations(self, request: Mapping[str, Any], charges: Sequence[Charge]) -> list[Reservation]:
         s, holds = self.plan.setting, self.model.isolation.holds
         note = LedgerNote(
             self.plan.decoder.name, self.model.name, s.change.name, s.tokens, not self._randomness.secure, holds
         )
-        request_hash = asked_hash(self._request(run_state))
+        request_hash = asked_hash(request)
         return [Reservation(charge.id, self._event, note.note, request_hash) for charge in charges]
 
-    def _charge(self, run_state: Mapping[str, str], waiting: Sequence[Charge]) -> None:
+    def _charge(self, request: Mapping[str, Any], waiting: Sequence[Charge]) -> None:
         """Charges what is to be drawn, all of it or nothing; what is charged and did not begin is not charged again."""
         lost = sum(charge.attempt > 1 for charge in waiting)
         try:
-            self._account.reserve(self._reservations(run_state, waiting))
+            self._account.reserve(self._reservations(request, waiting))
         except BudgetExhaustedError as error:
             if not lost:
                 raise

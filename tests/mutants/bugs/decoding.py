@@ -124,9 +124,9 @@ MUTANTS = [
         "read-before-the-charge",
         "the model reads private prompts, and then the ledger is charged",
         "synthesis/synthesizer.py",
-        "        self._charge(run_state, waiting)\n",
+        "        self._charge(self._request(run_state, standings), waiting)\n",
         "        self.model.read(self._batches.groups(), max_private_tokens=9, tokens=self.order.tokens).close()\n"
-        "        self._charge(run_state, waiting)\n",
+        "        self._charge(self._request(run_state, standings), waiting)\n",
         (_RUNS + "test_a_budget_that_does_not_suffice_is_refused_before_the_model_reads_anything",),
     ),
     Mutant(

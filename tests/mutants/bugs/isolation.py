@@ -191,7 +191,7 @@ MUTANTS = [
         "certified-before-the-rehearsal",
         "a resumed run with nothing left to draw is certified by what the model said before its shapes were tried",
         "synthesis/synthesizer.py",
-        "        request_hash = asked_hash(self._request(run_state))\n"
+        "        request_hash = asked_hash(self._request(run_state, standings))\n"
         "        if any(standing.asked != request_hash for standing in standings.values()):\n",
         "        if False:\n",
         ("tests/synthesis/test_certificates.py",),

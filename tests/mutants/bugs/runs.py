@@ -9,6 +9,7 @@ _CHOICE = "tests/cli/test_answer.py::"
 _FITS = "tests/fitting/test_crashes.py::"
 _ANSWERS = "tests/answering/test_runs.py::"
 _ROWS = "tests/synthesis/test_attacks.py::"
+_READINGS = "tests/cli/test_readings.py::"
 
 MUTANTS = [
     Mutant(
@@ -293,5 +294,53 @@ MUTANTS = [
         (
             "tests/synthesis/test_checkpoint.py::test_what_is_whole_in_the_folder_is_not_called_lost_where_the_system_fails_after_it",
         ),
+    ),
+    Mutant(
+        "answers-by-any-reading",
+        "answers go on by another column of the same file",
+        "cli/classify.py",
+        "        **session.reading,\n",
+        "",
+        (_READINGS + "test_an_interrupted_run_is_not_resumed_by_another_reading",),
+    ),
+    Mutant(
+        "a-fit-of-any-reading",
+        "a fit of one column is taken for one of another column of the same file",
+        "fitting/fit.py",
+        "            **self._records.reading.words,\n",
+        "",
+        (_READINGS + "test_a_finished_run_of_another_reading_is_not_taken_for_ones_own",),
+    ),
+    Mutant(
+        "rows-of-any-reading",
+        "synthetic rows go on by another column of the same file",
+        "synthesis/synthesizer.py",
+        "            **self._records.reading.words,\n",
+        "",
+        (_READINGS + "test_a_finished_run_of_another_reading_is_not_taken_for_ones_own",),
+    ),
+    Mutant(
+        "long-answers-by-any-reading",
+        "long answers go on by another column of the same file",
+        "answering/session.py",
+        "            **(self._records.reading.words if self._records else {}),\n",
+        "",
+        (_READINGS + "test_an_interrupted_run_is_not_resumed_by_another_reading",),
+    ),
+    Mutant(
+        "an-earlier-paid-run-is-refused",
+        "a run that was charged before how records are read was part of its request is refused, paid as it is",
+        "privacy/ledger/run_charges.py",
+        "    return older if asked_hash(older) in {standing.asked for standing in standings} else dict(request)\n",
+        "    return dict(request)\n",
+        (_READINGS + "test_what_an_earlier_build_left_is_resumed_as_it_was_then",),
+    ),
+    Mutant(
+        "a-limit-that-cuts-nothing-is-another-reading",
+        "a paid run is refused over a limit that cuts no text",
+        "records/readers.py",
+        "limit if truncate else None)",
+        "limit)",
+        (_READINGS + "test_a_finished_run_is_known_however_its_reading_is_typed",),
     ),
 ]

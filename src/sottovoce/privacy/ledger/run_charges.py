@@ -1,4 +1,5 @@
-"""Charges of a run that are made one by one, for its rounds or its questions, and their names in the ledger.
+"""Charges of a run that are made one by one, for its rounds or its questions, their names in the ledger, and the
+request that they commit to.
 
 Guarantee   A charge is drawn once. What was lost while it was drawn has a further charge, under a name of its own.
 Sources     Decision 0012 (one draw a charge).
@@ -6,10 +7,12 @@ Sources     Decision 0012 (one draw a charge).
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, replace
-from typing import TypeVar, final
+from typing import Any, TypeVar, final
 
+from sottovoce.files.requests import LATER
+from sottovoce.privacy.checks import asked_hash
 from sottovoce.privacy.ledger.account import Standing
 
 T = TypeVar("T")
@@ -48,6 +51,18 @@ class Charge:
     def again(self) -> Charge:
         """The next one for the same number."""
         return replace(self, attempt=self.attempt + 1)
+
+
+def as_charged(request: Mapping[str, Any], standings: Iterable[Standing]) -> dict[str, Any]:
+    """The request that the charges of a run commit to: without the words that an earlier build, which made them, did
+    not note. The ledger alone says so: what a folder notes can be edited.
+
+    Args:
+        request: With all its words.
+        standings: The charges of the run so far.
+    """
+    older = {name: value for name, value in request.items() if name not in LATER}
+    return older if asked_hash(older) in {standing.asked for standing in standings} else dict(request)
 
 
 def attempts(standings: Mapping[str, Standing], run: str, number: int) -> list[Charge]:
