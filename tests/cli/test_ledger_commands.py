@@ -143,6 +143,20 @@ def test_grants_that_make_no_sense_are_refused(desk, more, code, problem):
     assert (desk.show()["callers"], desk.show()["budget"]["epsilon"]) == ([], 4.0)
 
 
+def test_a_name_that_no_file_can_have_is_no_ledger(desk):
+    name, proof = "n" * 300, str(desk.folder / "private.jsonl")
+    for words in (
+        ("ledger", "show", name),
+        ("ledger", "show", "--ledger", name),
+        ("ledger", "verify", name),
+        ("ledger", "adopt", name),
+        ("ledger", "export", name, "--out", "copy.jsonl"),
+        ("verify", "certificate", proof, "--ledger", name),
+    ):
+        code, out, err = desk.run(*words)
+        assert (code, out, f"There is no ledger '{name}'" in err) == (3, "", True), (words, err)
+
+
 def test_a_cap_for_records_that_no_budget_was_opened_for_is_refused(desk):
     decisions = (["--caller", "alice", "--budget", "1"], ["--require-caller"], ["--continues", "data"])
     for decision in decisions:

@@ -106,6 +106,8 @@ def test_another_file_is_named_and_must_be_there(desk, monkeypatch):
         ("truncate = 'yes'", "sotto.toml, key truncate: the value is 'yes'; it must be true or false."),
         ("private = ['a', 'b']", "sotto.toml, key private: the value is ['a', 'b']; it must be a text or a number."),
         ("private = 2026-01-01", "key private"),
+        ('out = "a\\u0000.jsonl"', "sotto.toml, key out: the value holds a NUL character"),
+        ('[classify]\noption = ["a\\u0000=1"]', "sotto.toml, key [classify] option: the value holds a NUL character"),
         ("task = 'agnew'", "--task is set in sotto.toml, key task."),
         ("epsilon = ", "sotto.toml is not valid TOML"),
         ("private = 'gone.jsonl'", "--private is set in sotto.toml, key private."),

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Mapping, Sequence
 from fractions import Fraction
 from pathlib import Path
@@ -308,7 +309,7 @@ def existing_ledger(path: str | None, private: str | None) -> Ledger:
 def _existing_file(where: str) -> str:
     from sottovoce.errors import LedgerUnavailableError
 
-    if not Path(where).is_file():
+    if not os.path.isfile(where):  # nor a name that no file can have
         raise LedgerUnavailableError(
             f"There is no ledger {where!r}. A first answer makes one, or 'sotto ledger grant --budget EPSILON,DELTA'."
         )

@@ -230,6 +230,8 @@ def _unknown(file: Path, key: str, known: list[str], why: str) -> InputError:
 
 def _value(value: Any, parameter: Any, place: str) -> Any:
     """A value of the file as the command's parser takes it."""
+    if any(isinstance(one, str) and "\0" in one for one in (value if isinstance(value, list) else [value])):
+        raise InputError(f"{place}: the value holds a NUL character, which no option can hold. Remove it.")
     if parameter.is_flag:
         if isinstance(value, bool):
             return value
