@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 from scipy.stats import beta, binom
 
+from sottovoce.audits import power as powers
 from sottovoce.audits.bounds import Rates, epsilon_of_one_run, epsilon_of_rates, refutes
 from sottovoce.audits.exact.labels import LabelWorld, label_pair
 from sottovoce.audits.game.play import Claim
@@ -263,6 +264,44 @@ def test_the_ceiling_by_simulation():
     assert (bounds > ceiling.on_curve_most).mean() < 0.08
     assert 0 < ceiling.on_curve < 2 < ceiling.perfect
     assert set(ceiling.as_dict()) == {"perfect", "on_curve", "on_curve_most"}
+
+
+@pytest.mark.parametrize("delta", [0.0, 1e-6, 0.3])
+@pytest.mark.parametrize(
+    ("absent", "present"), [(1, 1), (4, 9), (60, 60), pytest.param(200, 31, marks=pytest.mark.slow)]
+)
+def test_the_ceiling_is_that_of_every_pair_of_counts(absent, present, delta):
+    for curve in (TWO, TradeOff.of_mu(0.4), TradeOff.of_points([(0.0, 0.0)]), EVERYTHING):
+        best = (0.0, 0.0)
+        for fpr, fnr in powers._operating_points(curve):
+            counts = [powers._window(runs, rate) for runs, rate in ((absent, fpr), (present, fnr))]
+            a, b = (
+                np.where(count < runs, beta.ppf(0.975, count + 1, np.maximum(runs - count, 1)), 1.0)
+                for count, runs in zip(counts, (absent, present), strict=True)
+            )
+            with np.errstate(divide="ignore", invalid="ignore"):
+                both = np.log((1 - delta - b) / a[:, None]), np.log((1 - delta - a)[:, None] / b)
+            bounds = np.maximum(0.0, np.fmax(*(np.nan_to_num(bound, nan=0.0) for bound in both))).ravel()
+            chances = np.outer(binom.pmf(counts[0], absent, fpr), binom.pmf(counts[1], present, fnr)).ravel()
+            order = bounds.argsort()
+            reached = np.cumsum(chances[order]) / chances.sum()
+            best = max(best, tuple(bounds[order][np.searchsorted(reached, share)] for share in (0.5, 0.95)))
+        ceiling = ceiling_of_rates(absent, present, curve, delta)
+        assert (ceiling.on_curve, ceiling.on_curve_most) == pytest.approx(best, abs=1e-12)
+
+
+@pytest.mark.slow
+def test_the_ceiling_of_a_million_runs_takes_no_room_for_every_pair_of_counts():
+    ceiling = ceiling_of_rates(10**6, 10**6, TradeOff.of_points([(1.0, 0.0)]))
+    assert 0.99 < ceiling.on_curve < ceiling.on_curve_most < 1
+
+
+def test_more_runs_than_can_be_looked_at_are_refused_by_name():
+    for runs in (0, 10**7 + 1, 10**30):
+        with pytest.raises(ParameterError, match=r"absent is .* a whole number from 1 to 10,000,000"):
+            ceiling_of_rates(runs, 5, TWO)
+        with pytest.raises(ParameterError, match=r"present is .* a whole number from 1 to 10,000,000"):
+            power_of_rates(5, runs, TWO, TWO)
 
 
 def test_the_ceiling_of_one_run():

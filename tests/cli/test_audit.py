@@ -270,6 +270,25 @@ def test_membership_exact_and_plan(desk):
     assert (code, "of what it releases nothing is private" in " ".join(err.split())) == (2, True)
 
 
+@pytest.mark.parametrize("number", [2**63 - 1, 10**21, 10**30])
+@pytest.mark.parametrize(
+    ("words", "most"),
+    [
+        (("plan", "--runs"), "1,000,000"),
+        (("canary", *FAKE, *QUICK[2:], "--runs"), "10,000,000"),
+        pytest.param(("injection", *FAKE, "--runs"), "10,000,000", marks=pytest.mark.slow),
+        (("membership", *FAKE, "--runs"), "10,000,000"),
+        pytest.param(("membership", *FAKE, "--answers"), "10,000,000", marks=pytest.mark.slow),
+        pytest.param(("extract", *ROWS, "--writer", "fake", "--runs"), "100,000", marks=pytest.mark.slow),
+    ],
+)
+def test_a_number_that_nobody_can_wait_for_is_refused_by_name_with_its_limit(desk, words, most, number):
+    code, out, err = desk(*words, number)
+    assert (code, out) == (2, "")
+    assert f"ParameterError: {words[-1]} is {number}; it must be a whole number from " in err
+    assert f" to {most}." in err
+
+
 @pytest.mark.parametrize(
     ("words", "told"),
     [
@@ -302,6 +321,7 @@ def test_a_model_that_writes_is_audited(desk, monkeypatch):
 def test_a_fitted_file_is_audited_by_its_name(desk):
     fit = ["fit", *FAKE[:4], "--model", "fake", "--method", "class-means", "--epsilon", "8", "--delta", "1e-6"]
     assert run([*fit, "--ledger", ":memory:", "--out", "s.sotto"]) == 0
+    assert "--runs is 100001; it must be a whole number from 1 to 100,000" in desk("s.sotto", "--runs", "100001")[2]
     code, out, err = desk("s.sotto", "--runs", "4", "--json")
     assert code == 0, err
     told = json.loads(out)

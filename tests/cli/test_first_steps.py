@@ -68,6 +68,8 @@ def test_the_completion_can_be_installed(desk):
         (("ask", "x", *RECORDS, *LABELS, "--model", "embeded"), "did you mean 'embedded'?"),
         (("ask", "x", *RECORDS, *LABELS, "--model", "Qwen/Qwen3-4B"), "did you mean 'hf:Qwen/Qwen3-4B'?"),
         (("models", "check", "./weights/mine"), "did you mean 'hf:./weights/mine'?"),
+        (("models", "check", "hf:x", "--tokens", 10**21), "--tokens is 10"),
+        (("models", "check", "hf:x", "--inside-tokens", 2**63 - 1), "a whole number from 1 to 32,768"),
         (("bench", "run", "poetry-tabel1"), "did you mean 'poetry-table1'?"),
         (("clasify",), "Did you mean 'classify'?"),
         (("ledger", "shw"), "Did you mean 'show'?"),

@@ -92,6 +92,12 @@ def test_one_change_touches_at_most_the_slots_of_the_table(partition, adjacency,
         assert not exchanged, "a drop only adds or takes away"
 
 
+@pytest.mark.parametrize("capacity", [0, 5_000_001, 2**63 - 1, 10**30])
+def test_a_capacity_that_no_file_can_fill_is_refused_before_a_slot_is_made(capacity):
+    with pytest.raises(ParameterError, match=r"capacity is .* a whole number from 1 to 5,000,000"):
+        Partition(capacity=capacity)
+
+
 def test_a_capacity_drops_and_never_exchanges_even_where_units_collide():
     # Row 1 of table 2.2 (2.2.1 b): every pair of worlds under keys with collisions; some slot is nulled on the way.
     for partition in keyed(capacity=2):
@@ -202,7 +208,7 @@ def test_a_capacity_needs_a_stable_id_of_every_unit(g):
 @pytest.mark.parametrize("bad", [{name: v} for name in ("units_per_expert", "capacity", "max_records")
                                  for v in (0, -1, 1.5, "2")])  # fmt: skip
 def test_numbers_below_one_are_refused(bad):
-    with pytest.raises(ParameterError, match="1 or more"):
+    with pytest.raises(ParameterError, match=r"1 or more|from 1 to"):
         Partition(**bad)
 
 

@@ -6,6 +6,7 @@ import csv
 import gzip
 import json
 import random
+import sys
 
 import pandas as pd
 import pytest
@@ -284,10 +285,14 @@ def test_a_csv_cell_may_be_longer_than_the_csv_module_allows_by_itself(tmp_path)
     assert decoded(encoded(rows, path), path) == [{"text": "x" * 140_000, "epsilon": 0.5}]
 
 
-@pytest.mark.parametrize("limit", [0, -5])
-def test_a_limit_below_one_is_refused(tmp_path, limit):
-    with pytest.raises(ParameterError, match="max_characters"):
-        read_private(write(tmp_path / "rows.jsonl", ROWS), max_characters=limit)
+@pytest.mark.parametrize("name", FORMATS)
+@pytest.mark.parametrize("limit", [0, -5, 10**9 + 1, sys.maxsize, 10**21, 1.5])
+def test_a_limit_that_no_text_can_have_is_refused(tmp_path, limit, name):
+    path = write(tmp_path / name, ROWS)
+    for read in (read_private, read_public):
+        with pytest.raises(ParameterError, match=r"max_characters is .* a whole number from 1 to 1,000,000,000"):
+            read(path, max_characters=limit)
+        assert read(path, max_characters=10**9)
 
 
 def test_a_file_without_a_header_does_not_give_its_first_row_away_as_column_names(tmp_path):

@@ -43,6 +43,8 @@ from sottovoce.randomness import Randomness
 from sottovoce.records.sealed import PrivateRecords, Row
 from sottovoce.tasks import Query, Task
 
+RUNS: Final = Number(1, 100_000, whole=True, strict=True)
+"""How many fits, each of which has a coin for every canary."""
 _BYSTANDERS: Final = tuple(
     Row(2 + label, {"text": "another", "label": f"l{label}", "group": f"b{label}"}) for label in range(2)
 )
@@ -130,7 +132,7 @@ def audit_fit(
     Raises:
         ParameterError: A number is out of range.
     """
-    coins = np.asarray(draws.random((COUNT.read("runs", runs), attack.canaries)) < 0.5)
+    coins = np.asarray(draws.random((RUNS.read("runs", runs), attack.canaries)) < 0.5)
     scores = np.stack([attack.scores(included, randomness) for included in coins])
     apart = (scores - scores.mean()).ravel()
     surest = np.abs(apart).argsort(kind="stable")[::-1][: Number(1, coins.size, whole=True).read("guesses", guesses)]

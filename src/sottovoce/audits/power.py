@@ -25,7 +25,7 @@ from sottovoce.audits.roc import FloatArray
 from sottovoce.audits.sampled_labels import label_of_samples
 from sottovoce.audits.tradeoff import TradeOff
 from sottovoce.errors import ParameterError
-from sottovoce.parameters import COUNT, Number
+from sottovoce.parameters import Number
 from sottovoce.privacy.accounting.accountant import RdpAccountant
 from sottovoce.privacy.accounting.composition import rate_of_sample, require_adjacency
 from sottovoce.privacy.events import (
@@ -49,12 +49,15 @@ WHOLE: Final = "everything"
 POWERS: Final = (0.5, 0.8, 0.95)
 MOST_RUNS: Final = 1_000_000
 """Runs of each world beyond which none are looked for."""
+_COUNT: Final = Number(1, 10 * MOST_RUNS, whole=True, strict=True)
 _LEVEL: Final = Number(0, 1, above_least=True, below_most=True)
 _FACTOR: Final = Number(1, 1000, above_least=True)
 _RATES: Final[FloatArray] = np.unique(
     np.concatenate([np.geomspace(1e-6, 0.3, 40), np.linspace(0.02, 0.5, 25), [0.0]]).round(9)
 )
 """False positive rates that are tried; the mirror image of a curve gives the others."""
+_SHARES: Final = (0.5, 0.95)
+"""Of audits: every other one, and all but one of twenty."""
 _DEVIATIONS: Final = 6.0
 _COARSE: Final = 4
 """Every fourth threshold is tried first, then those around the best."""
@@ -239,7 +242,7 @@ def power_of_rates(absent: int, present: int, claim: TradeOff, truth: TradeOff, 
     """
     from scipy.stats import beta, binom
 
-    absent, present = COUNT.read("absent", absent), COUNT.read("present", present)
+    absent, present = _COUNT.read("absent", absent), _COUNT.read("present", present)
     half = _LEVEL.read("alpha", alpha) / 2
 
     def chance(fpr: float, fnr: float) -> float:
@@ -376,6 +379,7 @@ def ceiling_of_rates(absent: int, present: int, curve: TradeOff, delta: float = 
     """
     from scipy.stats import beta, binom
 
+    absent, present = _COUNT.read("absent", absent), _COUNT.read("present", present)
     perfect = epsilon_of_rates(Rates(0, absent, 0, present), delta, alpha)
     half = alpha / 2
     best = (0.0, 0.0)
@@ -385,14 +389,12 @@ def ceiling_of_rates(absent: int, present: int, curve: TradeOff, delta: float = 
             np.where(count < runs, beta.ppf(1 - half, count + 1, np.maximum(runs - count, 1)), 1.0)
             for count, runs in ((positives, absent), (negatives, present))
         )
-        with np.errstate(divide="ignore", invalid="ignore"):
-            first, second = np.log((1 - delta - b) / a[:, None]), np.log((1 - delta - a)[:, None] / b)
-        bounds = np.maximum(0.0, np.fmax(np.nan_to_num(first, nan=0.0), np.nan_to_num(second, nan=0.0))).ravel()
-        weights = np.outer(binom.pmf(positives, absent, fpr), binom.pmf(negatives, present, fnr)).ravel()
-        order = bounds.argsort()
-        cumulated = np.cumsum(weights[order]) / weights.sum()
-        middle, high = (float(bounds[order][int(np.searchsorted(cumulated, share))]) for share in (0.5, 0.95))
-        best = max(best, (middle, high))
+        chances = (binom.pmf(positives, absent, fpr), binom.pmf(negatives, present, fnr))
+        share = _share_below(1 - delta, a, b, *(chance / chance.sum() for chance in chances))
+        if best[0] and share(np.nextafter(best[0], 0.0)) >= _SHARES[0]:
+            continue  # half of the bounds are smaller
+        largest = 1 - math.log(min(a[0], b[0]))
+        best = max(best, (_least(share, _SHARES[0], largest), _least(share, _SHARES[1], largest)))
     return Ceiling(perfect, *best)
 
 
@@ -418,6 +420,39 @@ def ceiling_of_one_run(
         counts = [float(np.searchsorted(cumulated, share)) for share in (0.5, 0.95)]
     middle, high = (epsilon_of_one_run(canaries, guesses, min(int(n), guesses), delta, alpha) for n in counts)
     return Ceiling(perfect, middle, high)
+
+
+def _share_below(
+    most: float, fpr: FloatArray, fnr: FloatArray, of_fpr: FloatArray, of_fnr: FloatArray
+) -> Callable[[float], float]:
+    """The chance of a bound of at most so much, from upper limits of two rates that are independent.
+
+    The bound falls as a limit rises, so that it need not be worked out for every pair of them.
+
+    Args:
+        most: 1 less delta.
+        fpr: Limits of one rate, rising.
+        fnr: Limits of the other rate, rising.
+        of_fpr: Chance of each.
+        of_fnr: Chance of each.
+    """
+    from_there = np.append(np.cumsum(of_fnr[::-1])[::-1], 0.0)
+
+    def share(bound: float) -> float:
+        least = np.maximum(most - fpr * math.exp(bound), (most - fpr) * math.exp(-bound))
+        return float(of_fpr @ from_there[np.searchsorted(fnr, least)])
+
+    return share
+
+
+def _least(share: Callable[[float], float], enough: float, largest: float) -> float:
+    """The least bound, 0 or more, with this chance of one of at most as much; ``largest`` has it."""
+    if share(0.0) >= enough:
+        return 0.0
+    low, high = 0.0, largest
+    while low < (middle := (low + high) / 2) < high:
+        low, high = (low, middle) if share(middle) >= enough else (middle, high)
+    return high
 
 
 @final

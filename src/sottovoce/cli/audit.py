@@ -415,11 +415,13 @@ def plan(
 ) -> None:
     """Compute before an audit what it can find: its ceiling, its power, and how many answers it needs."""
     from sottovoce.audits.bounds import ALPHA
-    from sottovoce.audits.power import POWERS, attained, ceiling_of_rates, forecast
+    from sottovoce.audits.power import MOST_RUNS, POWERS, attained, ceiling_of_rates, forecast
     from sottovoce.audits.report import percent
     from sottovoce.audits.several import level_of_each
+    from sottovoce.parameters import Number
     from sottovoce.privacy.unit import Adjacency
 
+    Number(2, MOST_RUNS, whole=True, strict=True).read("--runs", runs)
     made, price = _method_and_price(context.params)
     relation = Adjacency.parse(adjacency)
     if not made.private:

@@ -67,7 +67,9 @@ def check(
     found is kept for runs with the same files, versions and processor.
     """
     from sottovoce.errors import ModelError, ParameterError
+    from sottovoce.synthesis.config import SynthesisConfig
 
+    SynthesisConfig(tokens=tokens, max_private_tokens=max_private_tokens)  # refuses what 'sotto synthesize' does
     options = o.given(device=device, dtype=dtype, chat=chat)
     scorer = load_scorer(model, **options)
     test = getattr(scorer, "self_test", None)

@@ -11,13 +11,17 @@ import hashlib
 import hmac
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
-from typing import final
+from typing import Final, final
 
 from sottovoce.errors import AssignmentError, ParameterError
-from sottovoce.parameters import COUNT
+from sottovoce.parameters import COUNT, Number
 from sottovoce.privacy.unit import Adjacency, Assignment, ChangeType, change_type
 from sottovoce.randomness import Randomness, SystemRandomness
+from sottovoce.records.limits import ROWS
 from sottovoce.records.sealed import Opaque
+
+_CAPACITY: Final = Number(1, ROWS, whole=True, strict=True)
+"""Slots, each of which takes room though it may be empty: no more than a file can fill."""
 
 
 @final
@@ -54,7 +58,7 @@ class Partition:
         max_records: Most records of one unit that its expert sees; the first ones of that unit.
 
     Raises:
-        ParameterError: A number is below 1.
+        ParameterError: A number is below 1, or the capacity above 5,000,000.
     """
 
     units_per_expert: int = 1
@@ -63,9 +67,9 @@ class Partition:
     _key: bytes = field(default_factory=lambda: SystemRandomness().below(2**256).to_bytes(32, "big"), repr=False)
 
     def __post_init__(self) -> None:
-        for name in ("units_per_expert", "capacity", "max_records"):
+        for name, limit in (("units_per_expert", COUNT), ("capacity", _CAPACITY), ("max_records", COUNT)):
             if (value := getattr(self, name)) is not None:
-                object.__setattr__(self, name, COUNT.read(name, value))
+                object.__setattr__(self, name, limit.read(name, value))
 
     def rule(self, adjacency: Adjacency) -> tuple[Assignment, ChangeType]:
         """The assignment and its change type, from parameters alone.

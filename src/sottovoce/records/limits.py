@@ -21,6 +21,8 @@ RATIO: Final = 100
 """Larger ones may unpack to so many times their size; texts are packed to a third or a tenth."""
 ROWS: Final = 5_000_000
 """Most rows of a file."""
+CHARACTERS: Final = 1_000_000_000
+"""Most characters that a field may be said to have."""
 DEPTH: Final = 100
 """Deepest nesting of lists and objects."""
 PUBLIC_BYTES: Final = 4 << 20

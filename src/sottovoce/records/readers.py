@@ -21,7 +21,7 @@ from typing import IO, TYPE_CHECKING, Any, cast
 
 from sottovoce.errors import MissingExtraError, ParameterError, RecordError
 from sottovoce.files.tables import csv_rows, is_without_rows
-from sottovoce.parameters import COUNT, Kind
+from sottovoce.parameters import Kind, Number
 from sottovoce.records import limits
 from sottovoce.records.cells import ENCODED_PICTURES, PICTURES
 from sottovoce.records.columns import likely_delimiter, renamed
@@ -38,6 +38,7 @@ MAX_PICTURE_CHARACTERS = 8_000_000
 MAX_WRITTEN_CHARACTERS = 10_000_000
 """The same for rows that a run wrote, which no limit of a reader cut."""
 
+_CHARACTERS = Number(1, limits.CHARACTERS, whole=True, strict=True)
 _PIECE = 1 << 20
 _BATCH_ROWS = 4096
 _TEXTS = ("STRING", "NONE", "JSON", "ENUM")
@@ -62,7 +63,8 @@ def read_private(
             folder of PNG and JPEG pictures, with one subfolder for each label (``dax/1.png``); questions need no
             subfolders.
         unit: The privacy unit: a column name or ``"record"``; by default the column ``group`` where there is one.
-        max_characters: Longest text of one field; by default 8,000, and 8,000,000 for a folder of pictures.
+        max_characters: Longest text of one field, at most 1,000,000,000; by default 8,000, and 8,000,000 for a folder
+            of pictures.
         truncate: Cut longer texts instead of refusing the file. A picture that is cut is no longer a picture: a
             task with images then refuses its row.
         synthetic: Declares that the rows are made up or published, so that tests may use seeded noise on them.
@@ -155,7 +157,7 @@ def _name(source: Any) -> str:
 
 def _limit(source: Any, max_characters: int | None) -> int:
     if max_characters is not None:
-        return int(COUNT.read("max_characters", max_characters))
+        return int(_CHARACTERS.read("max_characters", max_characters))
     folder = isinstance(source, str | os.PathLike) and os.path.isdir(source)
     return MAX_PICTURE_CHARACTERS if folder else MAX_CHARACTERS
 

@@ -45,6 +45,9 @@ from sottovoce.randomness import Randomness
 from sottovoce.records.sealed import RECORD_UNIT, Row
 from sottovoce.tasks import Task
 
+MOST: Final = 10_000_000
+"""Most releases of a kind, and most runs."""
+RELEASES: Final = Number(2, MOST, whole=True)
 _MOST_TRIED: Final = 100
 """Thresholds of a detector."""
 
@@ -101,7 +104,7 @@ class Runs:
         certifying: Of the chosen question of every canary.
 
     Raises:
-        ParameterError: One is below 2.
+        ParameterError: One is below 2, or above 10,000,000.
     """
 
     training: int = 250
@@ -109,8 +112,7 @@ class Runs:
     certifying: int = 5_000
 
     def __post_init__(self) -> None:
-        limit = Number(2, 10_000_000, whole=True)
-        read_fields(self, training=limit, choosing=limit, certifying=limit)
+        read_fields(self, training=RELEASES, choosing=RELEASES, certifying=RELEASES)
 
 
 @final

@@ -14,7 +14,7 @@ from sottovoce.audits.game.canaries import Canary, Insertion
 from sottovoce.audits.game.defences import Defence
 from sottovoce.audits.game.detectors import Detector
 from sottovoce.audits.game.games import Game, LabelGame, Repetition
-from sottovoce.audits.game.play import Claim, Played, Runs, play, require_adjacency
+from sottovoce.audits.game.play import RELEASES, Claim, Played, Runs, play, require_adjacency
 from sottovoce.audits.report import Report, could_not_run, of_play, percent
 from sottovoce.errors import ModelError, ParameterError, SottoError
 from sottovoce.intervals import Proportion, proportion
@@ -56,7 +56,7 @@ class Attacks:
 
     def runs(self, repetition: Repetition) -> Runs:
         """How many releases of each kind: a twentieth of the certifying ones train, a tenth choose."""
-        certifying = self.certifying or CERTIFYING[repetition]
+        certifying = RELEASES.read("runs", self.certifying or CERTIFYING[repetition])
         return Runs(max(2, certifying // 20), max(4, certifying // 10), certifying)
 
 

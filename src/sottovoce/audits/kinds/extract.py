@@ -20,12 +20,13 @@ from sottovoce.audits.extraction import ALPHA, Secrets, extracted
 from sottovoce.audits.game.games import Game
 from sottovoce.audits.report import Report, Verdict, percent
 from sottovoce.audits.several import level_of_each
-from sottovoce.parameters import COUNT
+from sottovoce.parameters import COUNT, Number
 from sottovoce.privacy.numbers import rounded_up
 from sottovoce.randomness import Randomness
 from sottovoce.records.sealed import Row
 from sottovoce.tasks import Task
 
+_RUNS: Final = Number(1, 100_000, whole=True, strict=True)
 CONTROLS: Final = 99
 """Addresses that stand in no record for every planted one: one planted address alone comes back in 1 % by chance."""
 QUESTIONS: Final = (
@@ -70,7 +71,7 @@ def audit_extraction(
         ParameterError: There are no records.
     """
     COUNT.read("records", len(rows))
-    trials = [_trial(game, *planted_in(rows, task, randomness)) for _ in range(COUNT.read("runs", asked))]
+    trials = [_trial(game, *planted_in(rows, task, randomness)) for _ in range(_RUNS.read("runs", asked))]
     written, own = [text for texts, _ in trials for text in texts], [one for texts, one in trials for _ in texts]
     planted = sum(len(one) for _, one in trials)
     control = Secrets(address(randomness) for _ in range(CONTROLS * planted))

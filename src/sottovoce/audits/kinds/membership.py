@@ -23,13 +23,13 @@ import numpy as np
 from sottovoce.audits.bounds import ALPHA, Rates, epsilon_of_rates, p_value_of_rates
 from sottovoce.audits.exact.labels import why_no_law
 from sottovoce.audits.game.games import LabelGame, LabelWorld
-from sottovoce.audits.game.play import Claim, accuracy_of, log_odds
+from sottovoce.audits.game.play import MOST, Claim, accuracy_of, log_odds
 from sottovoce.audits.power import ceiling_of_rates, power_of_rates
 from sottovoce.audits.report import Measured, Report, Verdict, curve_points, reason_of
 from sottovoce.audits.roc import Draws, FloatArray, roc_of
 from sottovoce.audits.split import Split, Trials, best_threshold, joined
 from sottovoce.errors import ParameterError
-from sottovoce.parameters import COUNT, Number, OneOf
+from sottovoce.parameters import Number, OneOf
 from sottovoce.privacy.accounting.accountant import RdpAccountant
 from sottovoce.privacy.numbers import exact, float_above
 from sottovoce.privacy.unit import Adjacency
@@ -79,8 +79,8 @@ class MembershipAudit:
         self.unit = PrivateRecords(rows, source="records", unit=game.unit, synthetic=True).unit
         self._units = units_of(rows, self.unit)
         self._size = Number(1, len(self._units) - 1, whole=True).read("records", units)
-        self._trials = Number(20, whole=True).read("runs", trials)
-        self._answers = COUNT.read("answers", answers)
+        self._trials = Number(20, MOST, whole=True).read("runs", trials)
+        self._answers = Number(1, MOST, whole=True, strict=True).read("answers", answers)
         self._game, self._draws = replace(game, unit=self.unit), draws
         self._attack = OneOf(ATTACKS).read("attack", attack)
 
