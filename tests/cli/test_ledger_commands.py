@@ -157,6 +157,19 @@ def test_a_name_that_no_file_can_have_is_no_ledger(desk):
         assert (code, out, f"There is no ledger '{name}'" in err) == (3, "", True), (words, err)
 
 
+def test_a_ledger_that_may_not_be_looked_for_is_not_said_to_be_absent(desk, monkeypatch):
+    is_file = Path.is_file
+
+    def refused(path):
+        if path.parent.name == "shut":
+            raise PermissionError(13, "Permission denied")
+        return is_file(path)
+
+    monkeypatch.setattr(Path, "is_file", refused)
+    code, _, err = desk.run("ledger", "show", "shut/tickets.db")
+    assert (code, "may not be searched" in err, "There is no ledger" in err) == (3, True, False)
+
+
 def test_a_cap_for_records_that_no_budget_was_opened_for_is_refused(desk):
     decisions = (["--caller", "alice", "--budget", "1"], ["--require-caller"], ["--continues", "data"])
     for decision in decisions:

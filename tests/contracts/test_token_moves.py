@@ -152,6 +152,14 @@ def test_the_law_of_a_text_follows_its_own_end(right, short):
     assert {text for text in law if len(text) < 3 and text[-1] != worlds.TOKENS - 1} == short
 
 
+def test_a_selection_among_some_candidates_has_a_law_of_texts():
+    # A token that such a selection drew by chance was taken for one that was told, and the draw for a further one.
+    plan = plan_for(decoders.AmongTwo(), 3)
+    for other in ("X", "Y", "U", "I"):
+        law = worlds.law_of_text(plan, worlds.Scene((("X", "one"), (other, "one")), REPLACED, 3), 0)
+        assert sum(law.values()) == pytest.approx(1)
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize(
     "right",

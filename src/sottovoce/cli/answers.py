@@ -122,12 +122,13 @@ def refuse_taken(out: str | os.PathLike[str]) -> None:
     if os.path.lexists(path.with_name(path.name + PARTIAL)):
         raise InputError(
             f"{path.name}{PARTIAL} is of an interrupted run, and may hold paid answers. Pass --resume to go on with "
-            "it, or move the file away."
+            f"it, or move the file away, together with {path.name}{RUN}, without which it cannot be resumed."
         )
     if os.path.lexists(path):
         raise InputError(
-            f"{path.name} exists already and is not overwritten. Name another file or move it away; or pass --resume, "
-            "which charges nothing if it holds all answers of this very run. Nothing was charged."
+            f"{path.name} exists already and is not overwritten. Name another file, or move it away together with "
+            f"{path.name}{RUN}, by which its run is known; or pass --resume, which charges nothing if it holds all "
+            "answers of this very run. Nothing was charged."
         )
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Mapping, Sequence
 from fractions import Fraction
 from pathlib import Path
@@ -309,7 +308,15 @@ def existing_ledger(path: str | None, private: str | None) -> Ledger:
 def _existing_file(where: str) -> str:
     from sottovoce.errors import LedgerUnavailableError
 
-    if not os.path.isfile(where):  # nor a name that no file can have
+    try:
+        is_there = Path(where).is_file()
+    except PermissionError:
+        raise LedgerUnavailableError(
+            f"{where} cannot be looked for: its folder may not be searched by this user. Run as the ledger's owner."
+        ) from None
+    except OSError:  # a name that no file can have
+        is_there = False
+    if not is_there:
         raise LedgerUnavailableError(
             f"There is no ledger {where!r}. A first answer makes one, or 'sotto ledger grant --budget EPSILON,DELTA'."
         )

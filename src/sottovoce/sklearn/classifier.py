@@ -120,8 +120,8 @@ class PrivateICLClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc
             these rows or most of them is refused; ``Ledger(":memory:")`` serves many. ``None`` is refused:
             scikit-learn fits repeatedly, and each fit must see what was spent before. Clones share a ledger; jobs in
             other processes need a path. A password in an address is used, and is neither shown nor pickled; a pickled
-            ``Ledger`` is its path or address. Whoever fits again, in another process too, states the password anew or
-            has it in PGPASSWORD.
+            ``Ledger`` is its path or address, and one in memory is ``None``: another process would have an empty one.
+            Whoever fits again, in another process too, states the password anew or has it in PGPASSWORD.
         caller: Who asks, where the ledger's owner allotted each caller a part of the budget.
         share_budget: Lets every data set fitted with this ledger (folds, later versions) draw on its one budget. Rows
             that have, or had, a budget in another ledger are refused: a second one is their owner's decision.
@@ -373,7 +373,7 @@ class PrivateICLClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc
         return state
 
     def __setstate__(self, state: dict[str, Any]) -> None:
-        state = dict(state)
+        state = {"synthetic": False, **state, "ledger": Secret.of(state["ledger"])}  # as of earlier builds, too
         if "fitted_" in state:
             state["fitted_"] = Fitted.from_bytes(state["fitted_"], "the stored classifier")
             if state["_scorer"] is not None:

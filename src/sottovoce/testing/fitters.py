@@ -447,7 +447,7 @@ class _Fitter:
 
         crowds = [*OPPOSITE, (worlds.EAST,) * 6]
         crowds += [] if relation.adjacency.size_is_public else [(worlds.EAST,)]
-        if not plans_alike(lambda world: self._fit(plan, relation, (*others, *world)), crowds, again):
+        if not plans_alike(lambda world: self._run(plan, relation, (*others, *world), None), crowds, again):
             raise ContractError("state", self.subject, PLANS, f"{relation}")
         self.report.kept("state", 4 * len(ASKED), "fits whose sums do not follow what was fitted before")
 

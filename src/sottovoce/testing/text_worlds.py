@@ -306,9 +306,11 @@ def behind(
                 candidates = chooser._candidates(step(), None) if tells else None
                 if tells and (candidates is None or not told.choose(candidates, token)):
                     break
-                if (chosen := chooser.next(step(), None if tells else [token])) != token:
-                    if chosen is None:
-                        return None, True
+                before = len(told.draws)
+                chosen = chooser.next(step(), None if tells else [token])
+                if chosen is None:
+                    return None, True
+                if chosen != token or (tells and len(told.draws) == before):
                     break
             else:
                 others = (draw for number, draw in enumerate(tape.draws) if number not in told.draws)

@@ -1431,3 +1431,26 @@ class TemperatureByTheLastText(Clipped):
         right = super().scores(plan, step, public)
         self.kept[:] = [int(np.ptp(right.values)) / right.sensitivity]
         return right
+
+
+class _AmongTwo(_OwnSampler):
+    def _draw(self, step, public):
+        places, scores = self._part(step, public)
+        return public.token(places[self._plan.decoder.mechanisms(self._plan)[0].select(scores, self._randomness)])
+
+    def _law(self, step, public):
+        law, (places, scores) = np.zeros(len(public)), self._part(step, public)
+        law[places] = [float(p) for p in self._plan.decoder.mechanisms(self._plan)[0].law(scores)]
+        return law
+
+    def _part(self, step, public):
+        places = sorted(np.argsort(-np.asarray(public.logits.tolist()), kind="stable")[:2].tolist())
+        right = self._scores(step, public)
+        return places, Scores(right.values[places], sensitivity=right.sensitivity, adjacency=right.adjacency)
+
+
+@dataclass(frozen=True)
+class AmongTwo(Own):
+    """Right: selects among the two candidates that the model likes best without records, by a rule of its own."""
+
+    sampler: ClassVar[type[TokenSampler]] = _AmongTwo

@@ -10,6 +10,14 @@ MOVES = "tests/contracts/test_label_moves.py"
 
 MUTANTS = [
     Mutant(
+        "tokens-that-came-by-chance",
+        "a token that a selection among some candidates drew by itself passes for one that was told",
+        "testing/text_worlds.py",
+        "if chosen != token or (tells and len(told.draws) == before):",
+        "if chosen != token:",
+        ("tests/contracts/test_token_moves.py::test_a_selection_among_some_candidates_has_a_law_of_texts",),
+    ),
+    Mutant(
         "answers-quote-experts",
         "answers that are finished of one outcome behind draws in two worlds are not compared",
         "testing/answerers.py",

@@ -18,6 +18,14 @@ MUTANTS = [
         (f"{ESTIMATOR}::test_a_search_stops_at_the_budget",),
     ),
     Mutant(
+        "jobs-have-budgets-of-their-own",
+        "a ledger in memory is a new one, with a budget of its own, where it is unpickled",
+        "privacy/ledger/ledger.py",
+        "            return type(None), ()\n",
+        "            return str, (self.path,)\n",
+        (f"{ESTIMATOR}::test_a_classifier_with_a_ledger_is_stored_with_its_path",),
+    ),
+    Mutant(
         "shared-budgets-are-second-ones",
         "records that have a budget in another ledger, or had one in a ledger that was deleted, share a further one",
         "privacy/ledger/ledger.py",

@@ -371,8 +371,8 @@ MUTANTS = [
         "reading-makes-a-ledger",
         "a command that reads a ledger makes an empty one where there is none, or where one was lost",
         "cli/ledger.py",
-        "if not os.path.isfile(where):",
-        "if False:",
+        "    if not is_there:\n",
+        "    if False:\n",
         (
             "tests/explain/test_facts.py::test_the_command_writes_page_entry_and_json",
             "tests/cli/test_ledger_commands.py::test_a_cap_for_records_that_no_budget_was_opened_for_is_refused",

@@ -110,7 +110,9 @@ class Ledger:
     def __repr__(self) -> str:
         return f"Ledger({self.name!r})"
 
-    def __reduce__(self) -> tuple[type[str], tuple[str]]:
+    def __reduce__(self) -> tuple[type[Any], tuple[str, ...]]:
+        if self.path == IN_MEMORY:  # nothing: another process would have an empty one, with a budget of its own
+            return type(None), ()
         return str, (self.path,)
 
     def __copy__(self) -> Ledger:
@@ -381,6 +383,8 @@ class Ledger:
         """The only data set, where it may share its budget with records that it does not know."""
         refuse_second(identity, self.path, connection.scalars(sa.select(FINGERPRINT.c.fingerprint)).all())
         rows = connection.execute(sa.select(DATA_SET)).all()
+        if not rows:
+            _required(budget, self.name)
         if len(rows) != 1:
             raise self._of_others()
         self._check(rows[0], identity, budget)
