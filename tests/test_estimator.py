@@ -48,6 +48,7 @@ from sottovoce.models.features import VectorScorer, vector_text
 from sottovoce.models.registry import load_scorer
 from sottovoce.privacy.ledger.budget import Budget
 from sottovoce.privacy.ledger.ledger import Ledger
+from sottovoce.privacy.ledger.location import PICKLED
 from sottovoce.sklearn.classifier import PrivateICLClassifier
 from sottovoce.sklearn.inputs import UnusableDataError
 from sottovoce.tasks import Example, Task
@@ -666,15 +667,15 @@ def test_a_new_ledger_that_is_to_be_shared_asks_for_its_budget(tmp_path):
 @pytest.mark.parametrize("place", ["letters.db", ":memory:"])
 def test_a_classifier_with_a_ledger_is_stored_with_its_path(place, tmp_path):
     # One in memory would be an empty one where it is unpickled: every job of a search had a budget of its own.
-    path = None if place == ":memory:" else str(tmp_path / place)
-    ledger = Ledger(path or place)
+    path = PICKLED if place == ":memory:" else str(tmp_path / place)
+    ledger = Ledger(place if path == PICKLED else path)
     classifier = once(ledger=ledger)
     assert pickle.loads(pickle.dumps(classifier)).ledger == path
     stored = pickle.loads(pickle.dumps(classifier.fit(*letters())))
     assert stored.ledger == path
     assert np.array_equal(stored.predict_proba(ASKED), classifier.predict_proba(ASKED))
-    if path is None:
-        with pytest.raises(ParameterError, match="ledger is missing"):
+    if path == PICKLED:
+        with pytest.raises(ParameterError, match=r"path of a file.*stays in the process that made it"):
             stored.fit(*letters())
     for copied in (copy.copy(classifier), copy.deepcopy(classifier), clone(classifier)):
         assert copied.ledger is ledger

@@ -120,7 +120,7 @@ class PrivateICLClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc
             these rows or most of them is refused; ``Ledger(":memory:")`` serves many. ``None`` is refused:
             scikit-learn fits repeatedly, and each fit must see what was spent before. Clones share a ledger; jobs in
             other processes need a path. A password in an address is used, and is neither shown nor pickled; a pickled
-            ``Ledger`` is its path or address, and one in memory is ``None``: another process would have an empty one.
+            ``Ledger`` is its path or address; one in memory stays in its process, and a fit elsewhere is refused.
             Whoever fits again, in another process too, states the password anew or has it in PGPASSWORD.
         caller: Who asks, where the ledger's owner allotted each caller a part of the budget.
         share_budget: Lets every data set fitted with this ledger (folds, later versions) draw on its one budget. Rows

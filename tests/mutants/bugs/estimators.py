@@ -21,8 +21,8 @@ MUTANTS = [
         "jobs-have-budgets-of-their-own",
         "a ledger in memory is a new one, with a budget of its own, where it is unpickled",
         "privacy/ledger/ledger.py",
-        "            return type(None), ()\n",
-        "            return str, (self.path,)\n",
+        "PICKLED if self.path == IN_MEMORY else self.path",
+        "self.path",
         (f"{ESTIMATOR}::test_a_classifier_with_a_ledger_is_stored_with_its_path",),
     ),
     Mutant(

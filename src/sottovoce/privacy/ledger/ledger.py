@@ -45,7 +45,7 @@ from sottovoce.privacy.ledger.history import (
     read_history,
 )
 from sottovoce.privacy.ledger.identity import Identity
-from sottovoce.privacy.ledger.location import IN_MEMORY, Address
+from sottovoce.privacy.ledger.location import IN_MEMORY, PICKLED, Address
 from sottovoce.privacy.ledger.registry import first_budgets, note_first, prepare, refuse_second, remember
 from sottovoce.privacy.ledger.schema import DATA_SET, ENTRY, FINGERPRINT, SECRET
 from sottovoce.privacy.ledger.secret import RECORDS, keyed, new_key
@@ -58,7 +58,8 @@ __all__ = ["IN_MEMORY", "Account", "Identity", "Ledger", "Reservation", "require
 class Ledger:
     """A ledger: a file, memory, or a PostgreSQL database.
 
-    Copies of it are the same ledger. Pickled, it is its path, or its address without a password, as a text.
+    Copies of it are the same ledger. Pickled, it is its path, or its address without a password, as a text; one in
+    memory stays in its process, and what is unpickled is refused wherever a ledger is given.
 
     Args:
         path: A file, created on first use; ``":memory:"``; or ``"postgresql://USER@HOST/DATABASE"``. A password in it
@@ -110,10 +111,9 @@ class Ledger:
     def __repr__(self) -> str:
         return f"Ledger({self.name!r})"
 
-    def __reduce__(self) -> tuple[type[Any], tuple[str, ...]]:
-        if self.path == IN_MEMORY:  # nothing: another process would have an empty one, with a budget of its own
-            return type(None), ()
-        return str, (self.path,)
+    def __reduce__(self) -> tuple[type[str], tuple[str]]:
+        # Another process would have an empty one in memory, with a budget of its own.
+        return str, (PICKLED if self.path == IN_MEMORY else self.path,)
 
     def __copy__(self) -> Ledger:
         return self

@@ -14,6 +14,8 @@ if TYPE_CHECKING:
 
 IN_MEMORY: Final = ":memory:"
 """Name of a ledger that forgets when the process ends; it must be asked for by this name."""
+PICKLED: Final = "memory://"
+"""What a ledger in memory is where it was pickled: no road takes it."""
 
 _SCHEME: Final = re.compile(r"\s*([A-Za-z][A-Za-z0-9+.:-]*)://")
 _SERVERS: Final = ("postgresql", "postgresql+psycopg")
@@ -53,6 +55,9 @@ class Address:
 
         if not isinstance(text, str) or not text:
             raise ParameterError("ledger", type(text).__name__ if text else text, _FORM)
+        if text.startswith(PICKLED):
+            limit = "the path of a file, or a server: a ledger in memory stays in the process that made it"
+            raise ParameterError("ledger", "one in memory, of another process", limit)
         if text == IN_MEMORY:
             return cls(sa.URL.create("sqlite"), text, "the in-memory ledger")
         if is_address(text):
