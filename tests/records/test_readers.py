@@ -12,6 +12,7 @@ import pandas as pd
 import pytest
 
 from sottovoce.errors import ParameterError, RecordError, SottoError
+from sottovoce.experts.ensemble import stable_id
 from sottovoce.files.tables import decoded, encoded
 from sottovoce.records.readers import MAX_CHARACTERS, read_private, read_public
 from sottovoce.records.sealed import Reading, unseal
@@ -116,6 +117,30 @@ def test_cutting_texts_does_not_change_whose_budget_it_is(tmp_path):
     cut = read_private(long, max_characters=10, truncate=True)
     assert max(len(str(row.values["text"])) for unit in unseal(cut) for row in unit) == 10
     assert cut.fingerprint == whole.fingerprint == cut.with_public_size().fingerprint
+
+
+@pytest.mark.parametrize("columns", [None, {"group": "customer"}])
+@pytest.mark.parametrize("apart", [False, True])
+@pytest.mark.parametrize("stream", [False, True])
+def test_cutting_texts_makes_no_two_persons_one(tmp_path, stream, apart, columns):
+    # Names that begin alike for longer than a text may be: one of them leaving must be one unit leaving.
+    unit = "customer" if columns else "group"
+    rows = [
+        {"text": f"word {i}", "id": f"the-same-begin-{i}", unit: f"region-eu/customer-{i % 3 if apart else i // 2}"}
+        for i in range(6)
+    ]
+    long = write(tmp_path / "long.jsonl", rows)
+    whole = read_private(long, stream=stream, columns=columns)
+    cut = read_private(long, max_characters=6, truncate=True, stream=stream, columns=columns)
+    assert [[row.line for row in own] for own in unseal(cut)] == [[row.line for row in own] for own in unseal(whole)]
+    assert len(cut.with_public_size()) == 3
+    assert cut.fingerprint == whole.fingerprint
+    for records in (cut, whole):
+        names = [stable_id(own, records.unit) for own in unseal(records)]
+        assert names == [f"region-eu/customer-{n}" for n in range(3)]
+    single = read_private(long, unit="record", max_characters=6, truncate=True, stream=stream, columns=columns)
+    assert [stable_id(own, "record") for own in unseal(single)] == [f"the-same-begin-{i}" for i in range(6)]
+    assert {row.values["text"] for own in unseal(cut) for row in own} == {f"word {i}" for i in range(6)}
 
 
 @pytest.mark.parametrize("stream", [False, True])

@@ -120,7 +120,7 @@ def examples_in_turn(records: PrivateRecords, task: Task, *, blank_allowed: bool
 
 def stable_id(unit: Sequence[Row], column: str) -> str | None:
     """The id of a unit that stays for life: its value of the unit's column, or its record's ``id``."""
-    value = unit[0].values.get("id" if column == RECORD_UNIT else column)
+    value = unit[0].identity("id" if column == RECORD_UNIT else column)
     return None if is_missing(value) else identity_text(value)
 
 

@@ -13,7 +13,7 @@ from __future__ import annotations
 import hashlib
 from array import array
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from itertools import groupby
 from typing import Any, Final, NoReturn, Self, final
 
@@ -93,15 +93,27 @@ class Row:
         line: 1-based line of the file, or 1-based row where lines mean nothing.
         values: Column names to values.
         columns: Fields to the columns that they were read from, where those have other names.
+        uncut: The columns before long texts were cut, where some were.
     """
 
     line: int
     values: Mapping[str, object]
     columns: Mapping[str, str] | None = None
+    uncut: Mapping[str, object] | None = None
 
     def column(self, name: str) -> str:
         """What the column of a field is called in the file, or was said to be called."""
         return (self.columns or {}).get(name, name)
+
+    def identity(self, name: str) -> object:
+        """A cell by which rows or units are told apart: whole, however texts are cut.
+
+        Example:
+            >>> Row(1, {"group": "customer-"}, uncut={"group": "customer-7"}).identity("group")
+            'customer-7'
+        """
+        whole = self.values if self.uncut is None else self.uncut
+        return whole.get(self.column(name), self.values.get(name))
 
     def __repr__(self) -> str:
         return f"Row(line={self.line})"
@@ -144,8 +156,10 @@ class PrivateRecords(Opaque):
         size_is_public: Whether ``repr`` and ``len`` may show the number of units.
         synthetic: Whether the rows are made up or published, so that nobody's privacy depends on them. Only
             synthetic records may be answered with a seeded source of noise.
-        whole: The same rows before their texts were cut, if they were cut: these identify the data set.
+        whole: The same rows before their texts were cut, if they were cut: these identify the data set and its units.
         reading: How they were read from their file.
+        formerly: The same rows as earlier versions of this package took them to identify the data set, where that was
+            otherwise.
 
     Attributes:
         fingerprint: Identifies the data set by content and units, whatever its order or file format.
@@ -164,8 +178,10 @@ class PrivateRecords(Opaque):
         "_check",
         "_count",
         "_first_fingerprint",
+        "_formerly",
         "_marks",
         "_open",
+        "_second",
         "_whole",
         "fingerprint",
         "held",
@@ -186,17 +202,20 @@ class PrivateRecords(Opaque):
         synthetic: bool = False,
         whole: Sequence[Row] | None = None,
         reading: Reading | None = None,
+        formerly: Sequence[Row] | None = None,
     ) -> None:
-        held = tuple(rows)
+        held, wholes = tuple(rows), None if whole is None else tuple(whole)
         if not held:
             raise RecordError("there is no record", file=source, hint="Give at least one row.")
+        if wholes is not None:
+            if len(wholes) != len(held):
+                raise ValueError("cut rows and whole rows must be the same ones")
+            held = tuple(map(_beside, held, wholes))
         _refuse_repeated_ids(held, source)
         self.unit = _choose_unit(held, unit, source)
         self.source, self.size_is_public, self.synthetic = source, size_is_public, synthetic
         self.reading = reading or Reading()
-        values = tuple(row.values for row in (held if whole is None else whole))
-        if len(values) != len(held):
-            raise ValueError("cut rows and whole rows must be the same ones")
+        values = tuple(row.values for row in (wholes or held))
         places = _group(held, self.unit)
         units = tuple(tuple(held[place] for place in unit) for unit in places)
         self._open: Callable[[], Iterable[tuple[Row, ...]]] = lambda: units
@@ -204,6 +223,9 @@ class PrivateRecords(Opaque):
         self._check: Callable[[], None] = lambda: None
         self._count, self.held = len(units), True
         self._first_fingerprint: list[str] = []  # worked out once, where it is asked for
+        former = values if formerly is None else tuple(row.values for row in formerly)
+        self._formerly: Callable[[], Iterable[Mapping[str, object]]] = lambda: former
+        self._second = () if formerly is None else (fingerprint_of([[former[at] for at in unit] for unit in places]),)
         self._marks: dict[bytes, tuple[MarkArray, int]] = {}
         self.fingerprint = fingerprint_of([[values[place] for place in unit] for unit in places])
 
@@ -237,11 +259,12 @@ class PrivateRecords(Opaque):
         """
         look = _FirstLook(unit)
         for row, whole in passes():
-            look.at(row, whole)
+            look.at(_beside(row, whole), whole)
         if not look.rows:
             raise RecordError("there is no record", file=source, hint="Give at least one row.")
         if suspects := look.repeated_ids():
-            _refuse_repeated_ids((row for row, _ in passes() if _id_mark(row) in suspects), source)
+            again = (_beside(row, whole) for row, whole in passes())
+            _refuse_repeated_ids((row for row in again if _id_mark(row) in suspects), source)
         chosen = look.chosen(source)
         if chosen != RECORD_UNIT and not look.stand_together:
             pairs = list(passes())
@@ -250,8 +273,9 @@ class PrivateRecords(Opaque):
         self = cls.__new__(cls)
         self.unit, self.source, self.size_is_public, self.synthetic = chosen, source, False, synthetic
         self.reading = reading or Reading()
-        self._open = lambda: _in_units((row for row, _ in passes()), chosen)
-        self._whole = lambda: (whole.values for _, whole in passes())
+        self._open = lambda: _in_units((_beside(row, whole) for row, whole in passes()), chosen)
+        self._whole = self._formerly = lambda: (whole.values for _, whole in passes())
+        self._second = ()
         self._check, self.held = check, False
         self._first_fingerprint, self._marks = [], {}
         self._count, self.fingerprint = look.units(chosen), fingerprint_of_digests(look.digests(chosen))
@@ -290,8 +314,14 @@ class PrivateRecords(Opaque):
     def first_fingerprint(self) -> str:
         """The fingerprint of the same records in versions of this package before the second format."""
         if not self._first_fingerprint:
-            self._first_fingerprint.append(first_fingerprint(self._whole()))
+            self._first_fingerprint.append(first_fingerprint(self._formerly()))
         return self._first_fingerprint[0]
+
+    def fingerprints(self) -> Iterator[str]:
+        """The fingerprint, then those that earlier versions of this package knew the same records by."""
+        yield self.fingerprint
+        yield from self._second
+        yield self.first_fingerprint()
 
     def marks(self, key: bytes) -> MarkArray:
         """Keyed marks of the single records, shape (records, 1 + texts); see ``fingerprints.marks_and_sight``."""
@@ -374,7 +404,7 @@ class _FirstLook:
             self._ids.append(mark)
         if self._unit == RECORD_UNIT:
             return
-        value = row.values.get(self._column)
+        value = row.identity(self._column)
         if is_missing(value):
             self._without += 1
             self._first_without = self._first_without or row.line
@@ -421,9 +451,14 @@ def _marked(text: str) -> int:
     return int.from_bytes(digest) or 1
 
 
+def _beside(row: Row, whole: Row) -> Row:
+    """A row that keeps what it was before its texts were cut."""
+    return row if row.values is whole.values else replace(row, uncut=whole.values)
+
+
 def _id_mark(row: Row) -> int:
     """A number for a row's id; 0 where it has none."""
-    value = row.values.get("id")
+    value = row.identity("id")
     return 0 if is_missing(value) else _marked(identity_text(value))
 
 
@@ -431,12 +466,12 @@ def _in_units(rows: Iterable[Row], unit: str) -> Iterator[tuple[Row, ...]]:
     """Units of rows that stand together, one by one."""
     if unit == RECORD_UNIT:
         return ((row,) for row in rows)
-    return (tuple(own) for _, own in groupby(rows, lambda row: identity_text(row.values[unit])))
+    return (tuple(own) for _, own in groupby(rows, lambda row: identity_text(row.identity(unit))))
 
 
 def _choose_unit(rows: Sequence[Row], unit: str | None, source: str) -> str:
     column = unit or UNIT_COLUMN
-    without = [row.line for row in rows if is_missing(row.values.get(column))] if unit != RECORD_UNIT else []
+    without = [row.line for row in rows if is_missing(row.identity(column))] if unit != RECORD_UNIT else []
     return _chosen(unit, len(rows), len(without), without[0] if without else 0, source)
 
 
@@ -461,14 +496,14 @@ def _group(rows: Sequence[Row], unit: str) -> list[list[int]]:
         return [[place] for place in range(len(rows))]
     units: dict[str, list[int]] = {}
     for place, row in enumerate(rows):
-        units.setdefault(identity_text(row.values[unit]), []).append(place)
+        units.setdefault(identity_text(row.identity(unit)), []).append(place)
     return list(units.values())
 
 
 def _refuse_repeated_ids(rows: Iterable[Row], source: str) -> None:
     seen: dict[str, int] = {}
     for row in rows:
-        value = row.values.get("id")
+        value = row.identity("id")
         if is_missing(value):
             continue
         first = seen.setdefault(identity_text(value), row.line)

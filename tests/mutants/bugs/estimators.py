@@ -26,6 +26,22 @@ MUTANTS = [
         (f"{ESTIMATOR}::test_a_classifier_with_a_ledger_is_stored_with_its_path",),
     ),
     Mutant(
+        "a-budget-for-each-precision",
+        "rows of numbers that are held as 32-bit floats have a budget beside that of the same rows in 64 bits",
+        "sklearn/inputs.py",
+        "vector_text(np.where(exact, values, nearest) + 0.0)",
+        "vector_text(values)",
+        (f"{ESTIMATOR}::test_rows_of_numbers_have_one_budget_in_whatever_precision_they_are_held",),
+    ),
+    Mutant(
+        "accounts-of-numbers-forgotten",
+        "rows of numbers that have an account from an earlier version get another budget",
+        "records/sealed.py",
+        "        yield from self._second\n",
+        "",
+        (f"{ESTIMATOR}::test_the_account_of_rows_of_numbers_from_an_earlier_version_goes_on",),
+    ),
+    Mutant(
         "shared-budgets-are-second-ones",
         "records that have a budget in another ledger, or had one in a ledger that was deleted, share a further one",
         "privacy/ledger/ledger.py",

@@ -32,6 +32,14 @@ TABLES = (
 
 MUTANTS = [
     Mutant(
+        "passwords-in-refusals",
+        "a refusal of a second budget shows the password in the address that was given",
+        "privacy/ledger/registry.py",
+        "        return Address.parse(path).shown\n",
+        "        return path\n",
+        ("tests/privacy/ledger/test_second_budgets.py::test_a_refusal_names_an_address_without_its_password",),
+    ),
+    Mutant(
         "copies-of-databases-are-one",
         "of a restored copy of a ledger on a server nobody is told that its budget adds up",
         "privacy/ledger/registry.py",

@@ -35,6 +35,22 @@ MUTANTS = [
         (_STREAMS + "test_units_whose_rows_stand_apart_are_held",),
     ),
     Mutant(
+        "persons-by-cut-names",
+        "two persons whose names begin alike are one unit where texts are cut, and one of them leaves at half a price",
+        "records/sealed.py",
+        "        whole = self.values if self.uncut is None else self.uncut\n",
+        "        whole = self.values\n",
+        ("tests/records/test_readers.py::test_cutting_texts_makes_no_two_persons_one",),
+    ),
+    Mutant(
+        "stable-names-that-are-cut",
+        "units whose names begin alike share one stable id, by which a partition tells them apart",
+        "experts/ensemble.py",
+        'unit[0].identity("id" if',
+        'unit[0].values.get("id" if',
+        ("tests/records/test_readers.py::test_cutting_texts_makes_no_two_persons_one",),
+    ),
+    Mutant(
         "kept-sums-of-another-order",
         "a run goes on behind so many units of a file whose rows stand in another order: some are added twice",
         "fitting/progress.py",

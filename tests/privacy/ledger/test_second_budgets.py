@@ -5,6 +5,7 @@ from __future__ import annotations
 import base64
 import json
 import os
+import pickle
 import random
 import shlex
 import string
@@ -23,7 +24,7 @@ from sottovoce.privacy.ledger.identity import Identity
 from sottovoce.privacy.ledger.known_records import require_public
 from sottovoce.privacy.ledger.ledger import Ledger, Reservation
 from sottovoce.privacy.ledger.opening import open_account, require_known
-from sottovoce.privacy.ledger.registry import default_path
+from sottovoce.privacy.ledger.registry import default_path, refuse_second
 from sottovoce.privacy.unit import Adjacency
 from sottovoce.records import fingerprints
 from sottovoce.records.fingerprints import PHRASE, SENTENCE
@@ -58,6 +59,27 @@ def spend(account, name="r", epsilon=0.5):
 
 
 # The same records
+
+
+@pytest.mark.parametrize("given", ["postgresql://ann:hunter2@/b", "postgresql://ann@/b?password=hunter2"])
+def test_a_refusal_names_an_address_without_its_password(tmp_path, given):
+    records = sealed([note(i) for i in range(20)])
+    opened(records, str(tmp_path / "kept.db"))
+    with pytest.raises(LedgerMismatchError, match="postgresql://ann@/b knows nothing") as caught:
+        refuse_second(Identity.of(records, ONE), given)
+    assert "hunter2" not in str(caught.value)
+
+
+def test_a_ledger_is_where_it_was_named_wherever_the_program_goes(tmp_path, monkeypatch):
+    here, there = tmp_path / "here", tmp_path / "there"
+    here.mkdir(), there.mkdir()
+    monkeypatch.chdir(here)
+    ledger = Ledger("kept.db")
+    monkeypatch.chdir(there)
+    records = sealed([note(i) for i in range(20)])
+    spend(opened(records, ledger))
+    assert pickle.loads(pickle.dumps(ledger)) == str(here / "kept.db") == default_path(records)
+    assert opened(records, None, None).balance().left == 0.5
 
 
 def test_memory_is_refused_to_records_that_have_a_ledger(tmp_path):

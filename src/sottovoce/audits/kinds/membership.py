@@ -210,7 +210,7 @@ def units_of(rows: Sequence[Row], unit: str) -> list[list[Row]]:
         return [[row] for row in rows]
     units: dict[str, list[Row]] = {}
     for row in rows:
-        units.setdefault(identity_text(row.values[unit]), []).append(row)
+        units.setdefault(identity_text(row.identity(unit)), []).append(row)
     return list(units.values())
 
 

@@ -34,6 +34,7 @@ class Identity:
 
     def names(self) -> Iterator[str]:
         """The fingerprint, then those that earlier versions of this package knew the same records by."""
-        yield self.fingerprint
-        if self.records is not None:
-            yield self.records.first_fingerprint()
+        if self.records is None:
+            yield self.fingerprint
+        else:
+            yield from self.records.fingerprints()

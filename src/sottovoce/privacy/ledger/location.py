@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import os
 import re
+from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, final
@@ -30,7 +32,8 @@ class Address:
 
     Attributes:
         url: For the engine; its own repr hides the password.
-        shown: The address without a password; it leads to the same ledger where a password comes from elsewhere.
+        shown: The absolute path; or the address without a password, which leads to the same ledger where a password
+            comes from elsewhere.
         name: A short name for messages.
         options: Connection arguments that are not to be shown.
     """
@@ -62,7 +65,10 @@ class Address:
             return cls(sa.URL.create("sqlite"), text, "the in-memory ledger")
         if is_address(text):
             return _server(text)
-        return cls(sa.URL.create("sqlite", database=text), text, Path(text).name)
+        path = text
+        with suppress(OSError):  # of a working folder that is gone; the file is refused by its name then
+            path = os.path.abspath(text)  # the same file wherever the program goes
+        return cls(sa.URL.create("sqlite", database=path), path, Path(path).name)
 
     @property
     def in_memory(self) -> bool:

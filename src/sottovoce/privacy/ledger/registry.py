@@ -23,7 +23,7 @@ from sottovoce.errors import LedgerMismatchError, LedgerUnavailableError
 from sottovoce.privacy.ledger.file import may_hold
 from sottovoce.privacy.ledger.identity import Identity
 from sottovoce.privacy.ledger.known_records import OPENING, Known, closest, keep, unusable, weigh
-from sottovoce.privacy.ledger.location import IN_MEMORY, is_address
+from sottovoce.privacy.ledger.location import IN_MEMORY, Address, is_address
 from sottovoce.records.sealed import PrivateRecords
 from sottovoce.store import (
     LEDGERS,
@@ -284,12 +284,14 @@ def _names(known: PrivateRecords | str) -> Iterator[str]:
     if isinstance(known, str):
         yield known
     else:
-        yield known.fingerprint
-        yield known.first_fingerprint()
+        yield from known.fingerprints()
 
 
 def _place(path: str) -> str:
-    return path if is_address(path) or path == IN_MEMORY else os.path.abspath(path)
+    """Where a ledger is, as it may be noted and shown: a password of its address is left out."""
+    if is_address(path):
+        return Address.parse(path).shown
+    return path if path == IN_MEMORY else os.path.abspath(path)
 
 
 def _exists(noted: str) -> bool:
