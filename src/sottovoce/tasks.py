@@ -10,7 +10,6 @@ from __future__ import annotations
 import base64
 import binascii
 import re
-import tomllib
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from importlib import resources
@@ -445,16 +444,8 @@ def _made(kind: Callable[..., T], values: Mapping[str, Any], name: str) -> T:
 
 def _table(text: str, name: str, known: Sequence[str], *, lists: Sequence[str]) -> dict[str, Any]:
     """The keys of a task file, each a text but for the lists."""
-    if any(line.count(".") > limits.TOML_DOTS for line in text.split("\n")):
-        raise TaskError(
-            f"The task file {name!r} has more than {limits.TOML_DOTS} full stops in a line. Break the line."
-        )
     try:
-        values = tomllib.loads(text)
-    except RecursionError:
-        raise TaskError(
-            f"The task file {name!r} nests lists or tables too deep; a task has none but {', '.join(lists)}."
-        ) from None
+        values = limits.parse_toml(text)
     except ValueError as error:
         raise TaskError(f"The task file {name!r} is not valid TOML: {error}.") from None
     if unknown := sorted(set(values) - set(known)):

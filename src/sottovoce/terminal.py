@@ -3,7 +3,8 @@
 Guarantee   While ``gated`` holds, no control character but a line break and a tab reaches stdout or stderr, whoever
             writes there. The only terminal sequences are those of this module's own bars and tables. Text from data
             is never read as markup, and cannot end the line that it stands in.
-Assumes     Nobody but this module imports rich, and nobody writes to the file descriptors. A test reads who does.
+Assumes     Nobody but this module imports rich, and nobody writes to the file descriptors: a test reads who does. Help
+            is typer's, which draws with rich; what it shows of a settings file is escaped before.
 """
 
 from __future__ import annotations

@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import json
+import re
+import subprocess
+import sys
 import tomllib
 from pathlib import Path
 
@@ -110,6 +113,8 @@ def test_another_file_is_named_and_must_be_there(desk, monkeypatch):
         ('[classify]\noption = ["a\\u0000=1"]', "sotto.toml, key [classify] option: the value holds a NUL character"),
         ("task = 'agnew'", "--task is set in sotto.toml, key task."),
         ("epsilon = ", "sotto.toml is not valid TOML"),
+        ("a." * 5000 + "b = 1", "sotto.toml is not valid TOML (more than 200 full stops in a line; break the line)"),
+        ("epsilon = " + "[" * 5000, "sotto.toml is not valid TOML (lists or tables inside each other, too deep)"),
         ("private = 'gone.jsonl'", "--private is set in sotto.toml, key private."),
     ],
 )
@@ -122,6 +127,22 @@ def test_a_bad_key_or_value_names_the_file_and_the_key_and_charges_nothing(desk,
     assert (code, out) == (2, "")
     assert told in err
     assert not (desk.folder / "t.db").exists()
+
+
+@pytest.mark.parametrize("colours", ["", "1"])
+def test_help_shows_values_of_the_file_and_obeys_none(desk, monkeypatch, colours):
+    monkeypatch.setenv("FORCE_COLOR", colours)
+    hostile = "a\\u001b]0;owned\\u0007\\u001b[2J\\u001b[8m\\u202ee"
+    (desk.folder / "sotto.toml").write_text(f'private = "{hostile}"\n[classify]\noption = ["{hostile}", "clip=2.0"]\n')
+    for command in ("classify", "ask"):
+        words = [sys.executable, "-m", "sottovoce", command, "--help"]
+        shown = subprocess.run(words, capture_output=True, text=True, cwd=desk.folder, check=True).stdout
+        plain = re.sub("\x1b\\[[0-9;]*m", "", shown)
+        assert "\x1b[8m" not in shown
+        assert all(letter.isprintable() or letter == "\n" for letter in plain)
+        assert r"a\x1b]0;owned" in plain
+    code, _, err = desk("ask", "late?", "--labels", LABELS, "--model", "fake")
+    assert (code, "there is no such file" in err) == (2, True)
 
 
 def test_a_bad_variable_is_named(desk, monkeypatch):

@@ -10,14 +10,14 @@ from __future__ import annotations
 
 import os
 import shlex
-import tomllib
 from collections.abc import Iterable, Mapping
 from pathlib import Path
-from typing import Any, Final
+from typing import Any, Final, final
 
 from sottovoce.cli.flags import flag_of
 from sottovoce.errors import InputError
 from sottovoce.parameters import nearest
+from sottovoce.terminal import printable
 
 PREFIX: Final = "SOTTO_"
 OF_SERVERS: Final = {"SOTTO_API", "SOTTO_API_KEY"}
@@ -84,8 +84,33 @@ def apply(context: Any, words: list[str]) -> None:
         found.pop("ledger", None)
     names_of = {key: parameter.name for key, parameter in _keys(context.command, context).items()}
     used = {key: value for key, value in found.items() if key not in typed}
-    context.default_map = {names_of[key]: value for key, (value, _) in used.items()}
+    context.default_map = _Defaults(context, {names_of[key]: value for key, (value, _) in used.items()})
     context.meta[ORIGINS] = {names_of[key]: (f"--{key}", value, where) for key, (value, where) in used.items()}
+
+
+@final
+class _Defaults(dict[str, Any]):
+    """Values by parameter. Help shows them by a console of its own: what it is given is escaped as all that is printed.
+
+    Args:
+        context: Of the command; it parses resiliently while help asks for defaults.
+        values: The values.
+    """
+
+    def __init__(self, context: Any, values: Mapping[str, Any]) -> None:
+        super().__init__(values)
+        self._context = context
+
+    def get(self, name: str, default: Any = None) -> Any:
+        """The value; escaped where help shows it."""
+        value = super().get(name, default)
+        if not self._context.resilient_parsing:
+            return value
+        return [*map(_shown, value)] if isinstance(value, list) else _shown(value)
+
+
+def _shown(value: Any) -> Any:
+    return printable(value) if isinstance(value, str) else value
 
 
 def origin(context: Any, name: str | None, message: str, file: str | None = None) -> str:
@@ -216,10 +241,10 @@ def _parse(file: Path) -> dict[str, Any]:
     from sottovoce.records import limits
 
     try:
-        return tomllib.loads(limits.read_text(file, "settings file", limits.TOML_BYTES))
+        return limits.parse_toml(limits.read_text(file, "settings file", limits.TOML_BYTES))
     except OSError as error:
         raise InputError(f"{file} cannot be read ({error.strerror}). Check --config.") from None
-    except (ValueError, RecursionError) as error:
+    except ValueError as error:
         raise InputError(f"{file} is not valid TOML ({error}).") from None
 
 

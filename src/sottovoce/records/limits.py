@@ -8,6 +8,7 @@ Assumes     A file that is not compressed is as large as it looks, and its owner
 from __future__ import annotations
 
 import os
+import tomllib
 from pathlib import Path
 from typing import Any, Final
 
@@ -90,3 +91,25 @@ def read_text(path: Path, what: str, most: int = PUBLIC_BYTES) -> str:
     if len(content) > most:
         raise InputError(f"The {what} {path.name!r} is longer than {most >> 10} KiB, which no {what} needs.")
     return content.decode("utf-8")
+
+
+def parse_toml(text: str) -> dict[str, Any]:
+    """The tables of a TOML file; every such file is read by this.
+
+    Raises:
+        ValueError: It is not valid TOML, or a small text of it would take a great deal of memory; in words.
+
+    Example:
+        >>> parse_toml("a = 1")
+        {'a': 1}
+        >>> parse_toml("a." * 5000 + "b = 1")
+        Traceback (most recent call last):
+        ...
+        ValueError: more than 200 full stops in a line; break the line
+    """
+    if any(line.count(".") > TOML_DOTS for line in text.split("\n")):
+        raise ValueError(f"more than {TOML_DOTS} full stops in a line; break the line")
+    try:
+        return tomllib.loads(text)
+    except RecursionError:
+        raise ValueError("lists or tables inside each other, too deep") from None

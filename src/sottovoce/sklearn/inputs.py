@@ -129,7 +129,7 @@ def sealed(
     columns: dict[str, Sequence[Any]] = {field: cells, "label": names}
     unit = RECORD_UNIT if groups is None else UNIT_COLUMN
     if groups is not None:
-        owners = np.asarray(groups)
+        owners = np.asarray(groups, dtype=object)  # as they are: an array of one type makes one of two huge numbers
         if owners.shape != (len(cells),):
             raise UnusableDataError("groups must have one entry for every row of X.")
         columns[UNIT_COLUMN] = owners.tolist()

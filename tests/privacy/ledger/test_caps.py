@@ -6,7 +6,7 @@ import multiprocessing
 
 import pytest
 
-from sottovoce.errors import BudgetExhaustedError, LedgerMismatchError, ParameterError
+from sottovoce.errors import BudgetExhaustedError, LedgerMismatchError, LedgerUnavailableError, ParameterError
 from sottovoce.privacy.events import ApproximateDP, BoundedRange, PureDP, SelfComposedDpEvent, WithFailure
 from sottovoce.privacy.ledger import caps
 from sottovoce.privacy.ledger.budget import SCALE, Budget, amount_of
@@ -264,6 +264,14 @@ def test_where_epsilons_and_deltas_are_added_a_plain_cap_is_a_sum_too(address):
     with pytest.raises(BudgetExhaustedError):
         alice.reserve([charge("b")])
     assert ledger.verify() == []
+
+
+def test_a_name_of_half_a_character_is_refused_in_words():
+    ledger = Ledger(":memory:")
+    who = Identity("ab" * 32, Adjacency.REPLACE_ONE, "half \udcff")
+    with pytest.raises(LedgerUnavailableError, match="half a character"):
+        ledger.open(who, Budget(1.0))
+    assert ledger.is_empty()
 
 
 def test_what_is_shown_of_callers(ledger):

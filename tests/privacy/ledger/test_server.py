@@ -264,6 +264,26 @@ def test_a_copy_of_a_database_is_another_ledger(postgres_server, postgres_url):
     assert Ledger(copied).open(WHO, None).conflicting_ledger == Ledger(postgres_url).path
 
 
+@pytest.mark.parametrize("encoding", ["SQL_ASCII", "LATIN1", "EUC_JP"])
+def test_a_database_of_any_encoding_keeps_a_ledger(postgres_server, encoding):
+    name = f"encoded_{encoding.lower()}"
+    postgres_server.sql(f"CREATE DATABASE {name} ENCODING '{encoding}' TEMPLATE template0 LOCALE 'C'")
+    ledger = Ledger(postgres_server.address(name))
+    account = ledger.open(WHO, Budget(1.0))
+    account.reserve([Reservation("r", BoundedRange(0.25), "an answer")])
+    ledger.allot(WHO, budget=Budget(0.5), caller="Ann")
+    assert (ledger.verify(), ledger.balances()[0].left) == ([], 0.75)
+    if encoding == "LATIN1":
+        with pytest.raises(LedgerUnavailableError, match="no equivalent"):
+            ledger.allot(WHO, budget=Budget(0.5), caller="\u0141ukasz")
+    else:
+        ledger.allot(WHO, budget=Budget(0.5), caller="\u9867\u5ba2")
+        ledger.open(WHO, None, caller="\u9867\u5ba2").reserve([charge("q")])
+        assert [cap.name for cap in ledger.balances()[0].caps] == ["Ann", "\u9867\u5ba2"]
+    assert ledger.verify() == []
+    ledger.close()
+
+
 def test_two_roles_wait_for_the_same_lock(postgres_server, emptied_url):
     ann, bob = with_roles(postgres_server, database_of(emptied_url))
     first = Ledger(ann).open(WHO, Budget(1.0))

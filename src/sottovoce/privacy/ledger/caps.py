@@ -40,11 +40,13 @@ def caps_of(connection: sa.Connection, data_set: Any, caller: str | None, ledger
     """Every cap that a caller's charge counts against, the narrowest first.
 
     Raises:
+        ParameterError: No caller can have this name.
         LedgerMismatchError: Nobody allotted anything to the caller, or a cap is kept in another currency.
     """
     levels = [cap_of(data_set)]
     if caller is None:
         return levels
+    require_name(caller, "caller")
     row = _cap_row(connection, data_set.id, CALLER, caller)
     if row is None:
         raise LedgerMismatchError(

@@ -220,7 +220,7 @@ class Database:
             self._bind_to_process()
         try:
             yield
-        except (SQLAlchemyError, sqlite3.Error, UnicodeDecodeError) as error:
+        except (SQLAlchemyError, sqlite3.Error, UnicodeError) as error:
             hint = (
                 "Check the server, your rights there, and the password, which a stored address is without."
                 if self.address.is_server
@@ -252,6 +252,8 @@ def _reason(error: Exception) -> str:
     """The driver's own words, one line of them; never its details, which hold values."""
     if isinstance(error, UnicodeDecodeError):
         return "it holds text that is no text"
+    if isinstance(error, UnicodeError):
+        return "a name or a note holds half a character"
     original = getattr(error, "orig", None) or error
     if isinstance(original, SQLAlchemyError):
         return type(original).__name__

@@ -132,7 +132,13 @@ def server_engine(address: Address, server: LedgerServer) -> sa.Engine:
             isolation_level="READ COMMITTED",
             pool_pre_ping=True,
             hide_parameters=True,
-            connect_args={"connect_timeout": 10, "application_name": "sottovoce", **address.options},
+            # Whatever the database's own encoding: a text that it has no letters for is refused by the server.
+            connect_args={
+                "connect_timeout": 10,
+                "application_name": "sottovoce",
+                "client_encoding": "utf8",
+                **address.options,
+            },
         )
     except ImportError:
         raise MissingExtraError("psycopg", "postgres") from None
