@@ -37,7 +37,7 @@ from sottovoce.methods.answering.answerer import (
 )
 from sottovoce.methods.answering.public import ANSWERS, SHOTS, public_side
 from sottovoce.methods.base import Price, Reads
-from sottovoce.models.base import Embedder, FloatArray, Isolation, Writer, WritingRequest
+from sottovoce.models.base import Embedder, FloatArray, Isolation, Writer, WritingRequest, settings_of
 from sottovoce.models.failures import is_models
 from sottovoce.models.registry import load_writer
 from sottovoce.models.text_embedding import load_embedder
@@ -613,6 +613,7 @@ class PrivateAnswers:
             "public_experts": self.public_experts,
             "tokens": self.tokens,
             "model": self.writer.name,
+            **settings_of(self.writer),
             "embedder": self.embedder.embedding if self.embedder is not None else None,
             "isolation": self.isolation.value,
             "seeded": not self._randomness.secure,

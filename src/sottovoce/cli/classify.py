@@ -176,6 +176,8 @@ def read_questions(questions: PublicRecords, task: Task) -> tuple[dict[str, str]
 
 def _run(session: PrivateICL, setup: o.Setup, price: float, delta: float | None, questions: Mapping[str, Any]) -> Run:
     """What a resumed run has to have in common with the one that was begun."""
+    from sottovoce.models.base import settings_of
+
     terms, task = session.terms(price, delta), session.task
     public = {
         "method": repr(session.method),
@@ -186,6 +188,7 @@ def _run(session: PrivateICL, setup: o.Setup, price: float, delta: float | None,
         "unit": terms.unit,
         "partition": repr(session.partition),
         "model": session.model.name,
+        **settings_of(session.model),
         "isolation": session.model.isolation.value,
         "caller": setup.caller,
         "task": hash_of([repr(task)]),

@@ -5,8 +5,14 @@ from __future__ import annotations
 from collections.abc import Collection
 from typing import Final
 
-LATER: Final = ("columns", "truncate_at")
-"""Words that runs of earlier builds did not note: how their records were read."""
+MODELS: Final = "model's "
+"""How words begin that tell a model from others of its name."""
+_LATER: Final = ("columns", "truncate_at")
+
+
+def is_later(name: str) -> bool:
+    """Whether runs of earlier builds did not note this word: how their records were read, which weights a model had."""
+    return name in _LATER or name.startswith(MODELS)
 
 
 def is_compared(name: str, noted: Collection[str]) -> bool:
@@ -20,4 +26,4 @@ def is_compared(name: str, noted: Collection[str]) -> bool:
         >>> is_compared("columns", ["method", "epsilon"]), is_compared("epsilon", ["method"])
         (False, True)
     """
-    return name in noted or name not in LATER
+    return name in noted or not is_later(name)

@@ -62,6 +62,7 @@ from sottovoce.models.base import (
     embedding_model,
     knows_labels,
     require_suited,
+    settings_of,
 )
 from sottovoce.models.failures import is_models
 from sottovoce.models.registry import load_scorer, load_stepper
@@ -450,6 +451,7 @@ class Fitting:
             "embedding": self.embedder.embedding,
             "embedder": self.embedder.name,
             "writer": self._writer.model.name if self._writer is not None else None,
+            **(settings_of(self._writer.model) if self._writer is not None else {}),
             "rows": self._rows,
             "isolation": self._isolation.value,
             "seeded": not self._randomness.secure,

@@ -6,14 +6,15 @@ log-probability of every label after every question. ``Writer`` is behind long a
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from enum import Enum
-from typing import Protocol, final, runtime_checkable
+from typing import Any, Protocol, final, runtime_checkable
 
 import numpy as np
 from numpy.typing import NDArray
 
 from sottovoce.errors import TaskError
+from sottovoce.files.requests import MODELS
 from sottovoce.records.sealed import Opaque
 from sottovoce.tasks import Example, Query, Task
 
@@ -21,6 +22,18 @@ FloatArray = NDArray[np.float64]
 
 Context = Sequence[Example]
 """The demonstrations one expert sees; empty for zero-shot."""
+
+
+def settings_of(model: object) -> dict[str, Any]:
+    """What a run notes of its model beside the name, in public words, where the model has ``settings``.
+
+    Those are what tells it from another one of the same name, such as a digest of its weights and its dtype.
+
+    Raises:
+        ModelError: Its files cannot be read.
+    """
+    settings: Mapping[str, Any] = getattr(model, "settings", None) or {}
+    return {f"{MODELS}{name}": value for name, value in settings.items()}
 
 
 class Isolation(Enum):

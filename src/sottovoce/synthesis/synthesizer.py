@@ -36,7 +36,7 @@ from sottovoce.files.requests import is_compared
 from sottovoce.generation import GenerationTemplate
 from sottovoce.methods.base import Price
 from sottovoce.methods.decoding.decoder import Decoder, make_decoder
-from sottovoce.models.base import Isolation
+from sottovoce.models.base import Isolation, settings_of
 from sottovoce.models.failures import bare_order, free, is_models
 from sottovoce.models.registry import load_stepper
 from sottovoce.models.stepper import Group, Prompt, Stepper
@@ -385,6 +385,7 @@ class Synthesizer:
             "unit": self.unit,
             **self._records.reading.words,
             "model": self.model.name,
+            **settings_of(self.model),
             "isolation": self.model.isolation.value,
             "seeded": not self._randomness.secure,
         }

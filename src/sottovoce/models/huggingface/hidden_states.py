@@ -146,6 +146,11 @@ class HiddenStates:
         """By construction, unless bits of public texts, or the scores of labels, say otherwise."""
         return self._vectors.isolation if self._scorer.isolation.holds else self._scorer.isolation
 
+    @property
+    def settings(self) -> dict[str, Any]:
+        """Those of the label scorer; ``embedding`` tells the vectors from any others."""
+        return {**getattr(self._scorer, "settings", {})}
+
     def prepare(self, task: Task, contexts: Sequence[Context]) -> PreparedContexts:
         """Reads demonstrations, as the label scorer does."""
         return self._scorer.prepare(task, contexts)

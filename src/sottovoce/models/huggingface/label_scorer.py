@@ -16,8 +16,8 @@ Assumes      Labels, templates and questions are public. Time and memory use are
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from functools import partial
-from typing import final
+from functools import cached_property, partial
+from typing import Any, final
 
 from sottovoce.deprecated import renamed
 from sottovoce.errors import MissingExtraError, ParameterError
@@ -110,7 +110,7 @@ class TransformersScorer:
             pass_tokens=PASS_TOKENS if by_length else None, length_step=LENGTH_STEP if by_length else 8,
         )  # fmt: skip
         self.model, self.store = self.engine.model, self.engine.store
-        self._name, self._loaded = f"hf:{name_or_path}", loaded
+        self._name, self._loaded, self._score = f"hf:{name_or_path}", loaded, score
         arguments = {
             "dtype": str(model.dtype), "rows": self.rows, "pass_tokens": self.engine.pass_tokens,
             "layout": self.layout, "score": score, "chat": chat, "reuse_cache": reuse_cache,
@@ -129,6 +129,21 @@ class TransformersScorer:
     def name(self) -> str:
         """``hf:`` and the name or path that was given."""
         return self._name
+
+    @cached_property
+    def settings(self) -> dict[str, Any]:
+        """What tells it from another model of its name: a run is resumed with the same alone.
+
+        Raises:
+            ModelError: A file of the model cannot be read.
+        """
+        template = bool(getattr(self.model.tokenizer, "chat_template", None))
+        return {
+            "weights": model_digest(self._name.removeprefix("hf:"), self._loaded),
+            "dtype": str(self.model.dtype),
+            "chat": template if self.engine.chat is None else self.engine.chat,
+            "score": self._score,
+        }
 
     @property
     def isolation(self) -> Isolation:

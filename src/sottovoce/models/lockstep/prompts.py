@@ -64,6 +64,7 @@ class PromptParts:
         chat: Whether a prompt is a user's turn in the tokenizer's chat template; ``None`` where it has one.
 
     Attributes:
+        chat: Whether it is.
         eos_tokens: Tokens that end a text.
         controls: Control tokens, the ends among them.
 
@@ -78,9 +79,9 @@ class PromptParts:
         self._tokenizer = tokenizer
         self._writer = PromptWriter(tokenizer, Task(labels=["no", "yes"], name="parts"))
         self._opening, self._closing = self._frame() if (has_template if chat is None else chat) else ("", "")
-        self._chat = bool(self._opening or self._closing)
+        self.chat = bool(self._opening or self._closing)
         self.controls = frozenset(control_tokens(tokenizer).values())
-        eos_tokens = [tokenizer.eos_token_id, *more_ends, *(self._writer.eos_tokens()[:1] if self._chat else ())]
+        eos_tokens = [tokenizer.eos_token_id, *more_ends, *(self._writer.eos_tokens()[:1] if self.chat else ())]
         self.eos_tokens = tuple(
             dict.fromkeys(int(end) for end in eos_tokens if end is not None and end in self.controls)
         )
@@ -103,7 +104,7 @@ class PromptParts:
         ids = self._writer.encode([Piece(self._opening, trusted=True), _text(before)], first=True)
         if ids is None:
             raise ModelError(NOT_KEPT_APART)
-        return (*(() if self._chat else leading_tokens(self._tokenizer)), *ids) or (self._any_start(),)
+        return (*(() if self.chat else leading_tokens(self._tokenizer)), *ids) or (self._any_start(),)
 
     def public(self, text: str) -> Tokens:
         """Tokens of a public text by itself."""

@@ -15,6 +15,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import asdict
+from functools import cached_property, partial
 from typing import Any, Final, final
 
 from sottovoce.deprecated import renamed
@@ -29,6 +30,7 @@ except ModuleNotFoundError as error:
     raise MissingExtraError(error.name or "transformers", "local") from None
 
 from sottovoce.models.huggingface.causal_model import CausalModel, Loaded, quiet
+from sottovoce.models.huggingface.files import model_digest
 from sottovoce.models.huggingface.foresight import Foresight, foresee
 from sottovoce.models.huggingface.token_bytes import token_bytes
 from sottovoce.models.huggingface.verdicts import Verdicts
@@ -109,6 +111,7 @@ class TransformersStepper:
         engine = LockstepModel(model, packed_bytes)
         self.parts = PromptParts(model.tokenizer, chat=chat, more_ends=_stated_ends(model))
         self._name, self._layout = named or f"hf:{name_or_path}", layout
+        self._digest, self._dtype = partial(model_digest, name_or_path, loaded), str(model.dtype)
         kind = model.device.type
         rows = rows or ROWS[kind]
         head_rows = min(rows, max(1, LOGIT_BYTES[kind] // (4 * engine.vocabulary)))
@@ -132,6 +135,15 @@ class TransformersStepper:
     def name(self) -> str:
         """``hf:`` and the name or path that was given, or what it was to be named."""
         return self._name
+
+    @cached_property
+    def settings(self) -> dict[str, Any]:
+        """What tells it from another model of its name: a run is resumed with the same alone.
+
+        Raises:
+            ModelError: A file of the model cannot be read.
+        """
+        return {"weights": self._digest(), "dtype": self._dtype, "chat": self.parts.chat}
 
     @property
     def layout(self) -> str:

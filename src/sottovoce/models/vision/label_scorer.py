@@ -12,7 +12,8 @@ Assumes      Labels, templates, questions and their pictures are public. Time an
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import final
+from functools import cached_property
+from typing import Any, final
 
 from sottovoce.deprecated import renamed
 from sottovoce.errors import MissingExtraError
@@ -28,6 +29,7 @@ except ModuleNotFoundError as error:
     raise MissingExtraError(missing, "vision") from None
 
 from sottovoce.models.huggingface.engine import Engine
+from sottovoce.models.huggingface.files import model_digest
 from sottovoce.models.huggingface.prefix_cache import PrefixStore
 from sottovoce.models.huggingface.selftest import SelfTestReport
 from sottovoce.models.vision.contexts import VisionContexts, prepare
@@ -77,7 +79,7 @@ class VisionScorer:
         model = VisionModel(name_or_path, device=device, dtype=dtype, max_pixels=max_pixels, split=split)
         self.engine = Engine(model, PrefixStore(cache_bytes), reuse_cache)
         self.model, self.store = self.engine.model, self.engine.store
-        self._name = f"vision:{name_or_path}"
+        self._name, self._pictures = f"vision:{name_or_path}", {"max_pixels": max_pixels, "split": split}
 
     def __repr__(self) -> str:
         return f"VisionScorer({self._name!r})"
@@ -89,6 +91,16 @@ class VisionScorer:
     def name(self) -> str:
         """``vision:`` and the name or path that was given."""
         return self._name
+
+    @cached_property
+    def settings(self) -> dict[str, Any]:
+        """What tells it from another model of its name: a run is resumed with the same alone.
+
+        Raises:
+            ModelError: A file of the model cannot be read.
+        """
+        digest = model_digest(self._name.removeprefix("vision:"))
+        return {"weights": digest, "dtype": str(self.model.dtype), **self._pictures}
 
     @property
     def isolation(self) -> Isolation:

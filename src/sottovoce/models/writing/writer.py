@@ -13,8 +13,8 @@ Speed       Requests are not put into one pass. Lockstep passes hold prompts tha
 from __future__ import annotations
 
 from collections.abc import Sequence
-from functools import cached_property
-from typing import Final, final
+from functools import cached_property, partial
+from typing import Any, Final, final
 
 from sottovoce.errors import MissingExtraError, ModelError
 from sottovoce.models.base import Isolation, WritingRequest
@@ -28,6 +28,7 @@ except ModuleNotFoundError as error:
     raise MissingExtraError(error.name or "transformers", "local") from None
 
 from sottovoce.models.huggingface.causal_model import CausalModel, Loaded, quiet
+from sottovoce.models.huggingface.files import model_digest
 from sottovoce.models.huggingface.foresight import Foresight, foresee
 from sottovoce.models.huggingface.prompts import Tokens, control_tokens
 from sottovoce.models.lockstep.memory import sealed
@@ -71,9 +72,19 @@ class TransformersWriter:
         self._model = CausalModel(name_or_path, device=device, dtype=dtype, loaded=loaded)
         self._prompts = RequestPrompts(self._model.tokenizer, chat=chat)
         self.name = named or f"hf:{name_or_path}"
+        self._digest = partial(model_digest, name_or_path, loaded)
 
     def __repr__(self) -> str:
         return f"TransformersWriter({self.name!r})"
+
+    @cached_property
+    def settings(self) -> dict[str, Any]:
+        """What tells it from another model of its name: a run is resumed with the same alone.
+
+        Raises:
+            ModelError: A file of the model cannot be read.
+        """
+        return {"weights": self._digest(), "dtype": str(self._model.dtype), "chat": self._prompts.chat}
 
     @property
     def longest(self) -> int | None:

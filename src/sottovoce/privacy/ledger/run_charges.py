@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, replace
 from typing import Any, TypeVar, final
 
-from sottovoce.files.requests import LATER
+from sottovoce.files.requests import MODELS, is_later
 from sottovoce.privacy.checks import asked_hash
 from sottovoce.privacy.ledger.account import Standing
 
@@ -61,8 +61,10 @@ def as_charged(request: Mapping[str, Any], standings: Iterable[Standing]) -> dic
         request: With all its words.
         standings: The charges of the run so far.
     """
-    older = {name: value for name, value in request.items() if name not in LATER}
-    return older if asked_hash(older) in {standing.asked for standing in standings} else dict(request)
+    committed = {standing.asked for standing in standings}
+    how_read = {name: value for name, value in request.items() if not name.startswith(MODELS)}
+    older = {name: value for name, value in request.items() if not is_later(name)}
+    return next((dict(words) for words in (how_read, older) if asked_hash(words) in committed), dict(request))
 
 
 def attempts(standings: Mapping[str, Standing], run: str, number: int) -> list[Charge]:
