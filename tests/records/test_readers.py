@@ -119,6 +119,29 @@ def test_cutting_texts_does_not_change_whose_budget_it_is(tmp_path):
     assert cut.fingerprint == whole.fingerprint == cut.with_public_size().fingerprint
 
 
+def test_dates_beyond_those_of_python_are_texts(tmp_path):
+    # Databases write open ends as "infinity", the largest number of their type.
+    pa = pytest.importorskip("pyarrow")
+    days = pa.array([2**31 - 1, 2932897, -719529, 0, None], pa.int32()).cast(pa.date32())
+    kinds = {
+        "days": days,
+        "us": pa.array([2**63 - 1, 1, 2, 3, None], pa.timestamp("us")),
+        "ms": pa.array([2**63 - 1, 253402300800000, 2, 3, None], pa.timestamp("ms", "UTC")),
+        "span": pa.array([2**63 - 1, 1, 2, 3, None], pa.duration("ms")),
+        "many": pa.array([[2**63 - 1], [1, None], [], [3], None], pa.list_(pa.timestamp("us"))),
+        "map": pa.array([[("k", 2**31 - 1)], [("k", 2)], [], [], None], pa.map_(pa.string(), pa.date32())),
+    }
+    texts = [f"row {i}" for i in range(5)]
+    for name, column in kinds.items():
+        file = tmp_path / f"{name}.parquet"
+        parquet = pytest.importorskip("pyarrow.parquet")
+        parquet.write_table(pa.table({"text": texts, "more": column}), file)
+        first, *others = [row.values["more"] for unit in unseal(read_private(file)) for row in unit]
+        assert all(isinstance(value, str) for value in (first if isinstance(first, list) else [first])), name
+        assert others[-1] is None
+        assert read_private(file).fingerprint != read_private(pd.DataFrame({"text": texts})).fingerprint
+
+
 @pytest.mark.parametrize("columns", [None, {"group": "customer"}])
 @pytest.mark.parametrize("apart", [False, True])
 @pytest.mark.parametrize("stream", [False, True])

@@ -83,7 +83,7 @@ def decoded(content: bytes, out: Path) -> list[dict[str, Any]] | None:
         header, *lines = csv_rows(io.StringIO(content.decode("utf-8"), newline=""), len(content))
         rows = [dict(zip(header, cells, strict=True)) for cells in lines]
         return [{name: _number(cell) if name in NUMBERS else cell for name, cell in row.items()} for row in rows]
-    except (ValueError, OSError, csv.Error):
+    except (ValueError, ArithmeticError, OSError, csv.Error):
         return None
 
 

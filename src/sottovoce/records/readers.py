@@ -459,7 +459,24 @@ def _cells(column: Any) -> list[Any]:
         return [
             dict(zip(fields, row, strict=True)) if is_row else None for is_row, row in zip(valid, rows, strict=True)
         ]
-    return list(column.to_pylist())
+    try:
+        return list(column.to_pylist())
+    except (ArithmeticError, ValueError):
+        return [_value(cell) for cell in column]
+
+
+def _value(cell: Any) -> Any:
+    """A value of Arrow as Python has it; a date, time or duration beyond Python's own, such as infinity, as a text."""
+    import pyarrow as pa
+
+    try:
+        return cell.as_py()
+    except (ArithmeticError, ValueError):
+        pass
+    try:
+        return str(cell.cast(pa.string()))
+    except (ArithmeticError, ValueError, pa.ArrowException):
+        return f"{getattr(cell, 'value', 'a value')} of {cell.type}"
 
 
 def _from_frame(frame: Any) -> Iterator[Row]:
