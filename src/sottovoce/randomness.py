@@ -11,11 +11,12 @@ from __future__ import annotations
 
 import random
 import secrets
-from typing import Protocol, final
+from typing import Protocol, final, runtime_checkable
 
 from sottovoce.errors import ParameterError
 
 
+@runtime_checkable
 class Randomness(Protocol):
     """A source of uniform integers."""
 
@@ -58,6 +59,19 @@ class SeededRandomness:
 
     def below(self, bound: int) -> int:
         return self._stream.randrange(bound)
+
+
+def source_of(given: object) -> Randomness:
+    """A caller's source of noise, or the operating system's where none was given.
+
+    Raises:
+        ParameterError: It is none.
+    """
+    if given is None:
+        return SystemRandomness()
+    if not isinstance(given, Randomness):
+        raise ParameterError("randomness", type(given).__name__, "a source of noise, or None")
+    return given
 
 
 def require_secure(randomness: Randomness, *, synthetic: bool) -> None:

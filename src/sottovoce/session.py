@@ -36,7 +36,7 @@ from sottovoce.privacy.ledger.ledger import Account, Ledger, Reservation, requir
 from sottovoce.privacy.ledger.opening import open_account
 from sottovoce.privacy.numbers import rounded_down
 from sottovoce.privacy.unit import DROP, SWAP, Adjacency, ChangeType
-from sottovoce.randomness import Randomness, SystemRandomness, require_secure
+from sottovoce.randomness import Randomness, require_secure, source_of
 from sottovoce.records.sealed import PrivateRecords, Row
 from sottovoce.release import RELEASE_ID_BYTES, Guarantee, Release
 from sottovoce.tasks import Example, Query, Task
@@ -119,7 +119,7 @@ class PrivateICL:
         Kind((str, NoneType), "a name").read("caller", caller)
         Kind((Partition, NoneType), "a Partition").read("partition", partition)
         Kind(bool, "True or False").read("calibrate", calibrate)
-        Able("below", "a source of noise, or None").read("randomness", randomness or SystemRandomness())
+        source = source_of(randomness)
         Kind(Sequence, "a list of examples from Task.example_of").read("demonstrations", demonstrations)
         for example in demonstrations:
             Kind(Example, "a list of examples from Task.example_of").read("demonstrations", example)
@@ -142,7 +142,7 @@ class PrivateICL:
         self.calibrate = calibrate or (isinstance(self.method, Demonstrations) and self.method.calibrate)
         self._empty = task.content_free_queries() if self.calibrate else []
         self.partition = partition or Partition()
-        self._randomness = randomness or SystemRandomness()
+        self._randomness = source
         self._public: PreparedContexts | None = None
         self._records = self._usable(records, allow_non_private)
         change = self._rule()

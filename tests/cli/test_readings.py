@@ -1,4 +1,4 @@
-"""A run reads its records in one way: other columns, or texts that are cut elsewhere, are another run."""
+"""A run reads its records in one way, with one model: other columns, texts cut elsewhere or weights are another run."""
 
 from __future__ import annotations
 
@@ -10,6 +10,7 @@ import pandas as pd
 import pytest
 
 from sottovoce.cli import run
+from sottovoce.models.fake import FakeScorer, FakeStepper, FakeWriter
 from sottovoce.privacy.ledger.account import Account
 from sottovoce.privacy.ledger.ledger import Ledger
 from sottovoce.records.sealed import Reading
@@ -243,6 +244,51 @@ def test_what_an_earlier_build_finished_is_known(desk, command, monkeypatch):
         assert "Nothing to do" in desk.run(command, *change, "--resume")[1]
     assert desk.kept() == kept
     assert desk.verified(command)
+
+
+WRITING = pytest.mark.parametrize("command", ["classify", "synthesize", "answer"])
+SETTINGS = {"weights": "ab12", "dtype": "torch.float32", "chat": False}
+
+
+def of_model(monkeypatch, **settings):
+    for kind in (FakeScorer, FakeStepper, FakeWriter):
+        monkeypatch.setattr(kind, "settings", settings, raising=False)
+
+
+@WRITING
+@pytest.mark.parametrize("name", SETTINGS)
+def test_a_run_goes_on_with_the_model_that_it_was_begun_with_alone(desk, command, name, monkeypatch):
+    of_model(monkeypatch, **SETTINGS)
+    desk.stop(command)
+    of_model(monkeypatch, **{**SETTINGS, name: "another"})
+    kept = desk.kept()
+    code, err = desk.run(command, "--resume")
+    assert (code, f"has model's {name} " in err, ", not 'another'" in err) == (2, True, True), err
+    assert desk.kept() == kept
+    of_model(monkeypatch, **SETTINGS)
+    assert desk.run(command, "--resume")[0] == 0
+    assert desk.verified(command)
+    kept = desk.kept()
+    assert "Nothing to do" in desk.run(command, "--resume")[1]
+    of_model(monkeypatch, **{**SETTINGS, name: "another"})
+    assert desk.run(command, "--resume")[0] == 2
+    assert desk.kept() == kept
+
+
+@WRITING
+@pytest.mark.parametrize("reading", [True, False])
+def test_a_run_of_an_earlier_build_whose_model_had_a_name_alone_is_resumed(desk, command, reading, monkeypatch):
+    with monkeypatch.context() as earlier:
+        if not reading:
+            earlier.setattr(Reading, "words", {})
+        desk.stop(command)
+        charged = desk.charges()
+    of_model(monkeypatch, **SETTINGS)
+    code, err = desk.run(command, "--resume")
+    assert code == 0, err
+    assert desk.charges() - charged == {"classify": 2, "answer": 1}.get(command, 0), "a charge is used"
+    assert desk.verified(command)
+    assert "Nothing to do" in desk.run(command, "--resume")[1]
 
 
 @pytest.mark.parametrize("command", ["choice", "synthesize"])

@@ -7,6 +7,7 @@ import json
 import subprocess
 import sys
 
+import pandas as pd
 import pytest
 
 from sottovoce.errors import RecordError, SottoError, TaskError
@@ -118,6 +119,10 @@ def test_rows_are_counted(tmp_path, monkeypatch):
     file = tmp_path / "rows.jsonl"
     file.write_text('{"text": "a"}\n' * 4)
     with pytest.raises(RecordError, match="line 4: there are more than 3 rows"):
+        read_private(file)
+    file = tmp_path / "rows.parquet"
+    pd.DataFrame({"text": ["a"] * 4}).to_parquet(file)
+    with pytest.raises(RecordError, match=r"rows\.parquet: there are more than 3 rows"):
         read_private(file)
 
 

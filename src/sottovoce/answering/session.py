@@ -52,7 +52,7 @@ from sottovoce.privacy.ledger.opening import known_budget, open_account, require
 from sottovoce.privacy.numbers import rounded_down
 from sottovoce.privacy.scope import OF_A_TEXT, OF_A_TEXT_OF_HIDDEN_EXPERTS
 from sottovoce.privacy.unit import Adjacency
-from sottovoce.randomness import Randomness, SystemRandomness, require_secure
+from sottovoce.randomness import Randomness, SystemRandomness, require_secure, source_of
 from sottovoce.records.sealed import PrivateRecords, PublicRecords, Row
 from sottovoce.release import Guarantee, Release
 from sottovoce.tasks import AnswerExample, AnswerTask, Query
@@ -185,11 +185,11 @@ class PrivateAnswers:
         Kind((Budget, NoneType), "a Budget, such as Budget(8, 1e-6)").read("budget", budget)
         Kind((Ledger, str, NoneType), "a Ledger, or its path or address as a text").read("ledger", ledger)
         Kind((str, NoneType), "a name").read("caller", caller)
-        Able("below", "a source of noise, or None").read("randomness", randomness or SystemRandomness())
+        source = source_of(randomness)
         self.task, self.adjacency = task, Adjacency.parse(adjacency)
         self.tokens = int(TOKENS.read("tokens", tokens))
         self.public_experts = int(MOST_PUBLIC.read("public_experts", public_experts))
-        self._randomness = randomness or SystemRandomness()
+        self._randomness = source
         self.sampling = _sampling_of(sampling, experts, shots, rate, self.adjacency)
         self._public = _examples_of(public, task)
         self.advice = ""

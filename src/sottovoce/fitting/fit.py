@@ -78,7 +78,7 @@ from sottovoce.privacy.ledger.ledger import Account, Ledger
 from sottovoce.privacy.ledger.opening import known_budget, open_account, require_known
 from sottovoce.privacy.ledger.run_charges import as_charged
 from sottovoce.privacy.unit import Adjacency, Assignment, change_type
-from sottovoce.randomness import Randomness, SystemRandomness, require_secure
+from sottovoce.randomness import Randomness, require_secure, source_of
 from sottovoce.records.sealed import Opaque, PrivateRecords
 from sottovoce.tasks import Query, Task
 
@@ -172,7 +172,7 @@ class Fitting:
         price = Price(epsilon, delta)
         self._engine = _engine_of(engine)
         self.task, self.adjacency = task, Adjacency.parse(adjacency)
-        self._randomness = randomness or SystemRandomness()
+        self._randomness = source_of(randomness)
         require_secure(self._randomness, synthetic=records.synthetic)
         self._records = records.with_public_size() if self.adjacency.size_is_public else records
         chosen = dict(options or {})

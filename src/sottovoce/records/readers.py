@@ -176,11 +176,15 @@ def _rows(source: Any, limit: int, truncate: bool) -> Iterator[Row]:
     name = _name(source)
     for number, row in enumerate(_raw_rows(source, limit, truncate), 1):
         if number > limits.ROWS:
-            raise RecordError(f"there are more than {limits.ROWS:,} rows", file=name, line=row.line)
+            raise _too_many(name, row.line)
         for field, value in row.values.items():
             if isinstance(value, dict | list) and (problem := limits.nested_problem(value, limits.line_bytes(limit))):
                 raise RecordError(problem, file=name, line=row.line, field=_shown(field, row))
         yield row
+
+
+def _too_many(name: str, line: int | None) -> RecordError:
+    return RecordError(f"there are more than {limits.ROWS:,} rows", file=name, line=line)
 
 
 def _raw_rows(source: Any, limit: int, truncate: bool) -> Iterable[Row]:
@@ -425,6 +429,8 @@ def _from_parquet(path: Path, longest: int) -> Iterator[Row]:
             leaves = [content.schema.column(number) for number in range(len(content.schema))]
         if packed > limits.unpacked_bytes(path):
             raise _bomb(path)
+        if meta.num_rows > limits.ROWS:
+            raise _too_many(path.name, None)
         # Repeated texts are kept once: a page of a few bytes may stand for a million copies of one long text.
         texts = [
             leaf.path for leaf in leaves if leaf.physical_type == "BYTE_ARRAY" and leaf.logical_type.type in _TEXTS

@@ -50,7 +50,7 @@ from sottovoce.privacy.ledger.ledger import Account, Ledger, Reservation
 from sottovoce.privacy.ledger.opening import open_account
 from sottovoce.privacy.ledger.run_charges import Charge, as_charged, attempts, newest_whole
 from sottovoce.privacy.unit import Adjacency
-from sottovoce.randomness import Randomness, SystemRandomness, require_secure
+from sottovoce.randomness import Randomness, SystemRandomness, require_secure, source_of
 from sottovoce.records.readers import read_written
 from sottovoce.records.sealed import PrivateRecords
 from sottovoce.synthesis.certificate import MIXED, Certificate, LedgerNote, rows_hash, was_mixed
@@ -160,7 +160,7 @@ class Synthesizer:
             writing if isinstance(writing, GenerationTemplate) else GenerationTemplate.of(writing),
         )
         self.left_out: list[int] = []
-        self._randomness = randomness or SystemRandomness()
+        self._randomness = source_of(randomness)
         require_secure(self._randomness, synthetic=records.synthetic)
         self._records = records.with_public_size() if self.adjacency.size_is_public else records
         self.unit = self._records.unit

@@ -746,3 +746,10 @@ def test_an_expert_is_bit_equal_beside_others_whatever_the_model_and_the_memory(
         prepared.close()
         assert first[0].tobytes() == together[0].tobytes()
         assert all(np.ascontiguousarray(each).tobytes() == together.tobytes() for each in again)
+
+
+def test_it_is_told_by_its_weights_and_by_how_it_sees(scorer_of):
+    family = next(iter(worlds.FAMILIES))
+    first, second = scorer_of(family).settings, scorer_of(family, max_pixels=64 * 64).settings
+    assert len(first["weights"]) == 64
+    assert {name for name in first if first[name] != second[name]} == {"max_pixels"}

@@ -11,6 +11,14 @@ SYNTHESIZE = "tests/synthesis/test_command.py"
 
 MUTANTS = [
     Mutant(
+        "help-obeys-a-settings-file",
+        "Help shows the values of a sotto.toml, escape sequences and all: the file of a folder drives the terminal.",
+        "cli/settings.py",
+        "        if not self._context.resilient_parsing:\n",
+        "        if True:\n",
+        ("tests/cli/test_settings.py::test_help_shows_values_of_the_file_and_obeys_none",),
+    ),
+    Mutant(
         "run-of-other-records",
         "A run's identity leaves out the records and their ledger: answers of other data are continued.",
         "cli/classify.py",
