@@ -40,14 +40,12 @@ def caps_of(connection: sa.Connection, data_set: Any, caller: str | None, ledger
     """Every cap that a caller's charge counts against, the narrowest first.
 
     Raises:
-        ParameterError: No caller can have this name.
         LedgerMismatchError: Nobody allotted anything to the caller, or a cap is kept in another currency.
     """
     levels = [cap_of(data_set)]
     if caller is None:
         return levels
-    require_name(caller, "caller")
-    row = _cap_row(connection, data_set.id, CALLER, caller)
+    row = _cap_row(connection, data_set.id, CALLER, caller) if _is_name(caller) else None
     if row is None:
         raise LedgerMismatchError(
             f"The ledger {ledger} knows no caller {caller!r} for the data set {data_set.name!r}. The data owner adds "
@@ -207,9 +205,13 @@ def require_name(value: object, what: str) -> str:
     Raises:
         ParameterError: It is not 1 to 128 characters that can be printed.
     """
-    if not isinstance(value, str) or not 0 < len(value) <= 128 or not value.isprintable() or value != value.strip():
+    if not _is_name(value):
         raise ParameterError(what, value, "a name of 1 to 128 printable characters, without blanks around it")
-    return value
+    return str(value)
+
+
+def _is_name(value: object) -> bool:
+    return isinstance(value, str) and 0 < len(value) <= 128 and value.isprintable() and value == value.strip()
 
 
 def caps_within(connection: sa.Connection, data_set: int) -> list[Any]:
