@@ -38,6 +38,7 @@ __all__ = [
     "PublicRecords",
     "Reading",
     "Row",
+    "beside",
     "identity_text",
     "is_missing",
     "unseal",
@@ -210,7 +211,7 @@ class PrivateRecords(Opaque):
         if wholes is not None:
             if len(wholes) != len(held):
                 raise ValueError("cut rows and whole rows must be the same ones")
-            held = tuple(map(_beside, held, wholes))
+            held = tuple(map(beside, held, wholes))
         _refuse_repeated_ids(held, source)
         self.unit = _choose_unit(held, unit, source)
         self.source, self.size_is_public, self.synthetic = source, size_is_public, synthetic
@@ -259,11 +260,11 @@ class PrivateRecords(Opaque):
         """
         look = _FirstLook(unit)
         for row, whole in passes():
-            look.at(_beside(row, whole), whole)
+            look.at(beside(row, whole), whole)
         if not look.rows:
             raise RecordError("there is no record", file=source, hint="Give at least one row.")
         if suspects := look.repeated_ids():
-            again = (_beside(row, whole) for row, whole in passes())
+            again = (beside(row, whole) for row, whole in passes())
             _refuse_repeated_ids((row for row in again if _id_mark(row) in suspects), source)
         chosen = look.chosen(source)
         if chosen != RECORD_UNIT and not look.stand_together:
@@ -273,7 +274,7 @@ class PrivateRecords(Opaque):
         self = cls.__new__(cls)
         self.unit, self.source, self.size_is_public, self.synthetic = chosen, source, False, synthetic
         self.reading = reading or Reading()
-        self._open = lambda: _in_units((_beside(row, whole) for row, whole in passes()), chosen)
+        self._open = lambda: _in_units((beside(row, whole) for row, whole in passes()), chosen)
         self._whole = self._formerly = lambda: (whole.values for _, whole in passes())
         self._second = ()
         self._check, self.held = check, False
@@ -451,7 +452,7 @@ def _marked(text: str) -> int:
     return int.from_bytes(digest) or 1
 
 
-def _beside(row: Row, whole: Row) -> Row:
+def beside(row: Row, whole: Row) -> Row:
     """A row that keeps what it was before its texts were cut."""
     return row if row.values is whole.values else replace(row, uncut=whole.values)
 
