@@ -20,6 +20,7 @@ from typing import Any, Final, final
 
 import numpy as np
 
+from sottovoce.errors import InputError
 from sottovoce.mechanisms.base import LEAST, Mechanism, log_law
 from sottovoce.privacy.aggregates import Counts, ItemCounts, Scores, VectorSum
 from sottovoce.privacy.points import PrivatePoints
@@ -48,6 +49,18 @@ MANY: Final = 40
 """Candidates of which many move together."""
 SHIFTS: Final = (1, 2, 3, 5, 20)
 """Bounds of numbers that get their noise together."""
+Unit = tuple[Fraction, int]
+"""Size of a grid step, and the number that a sum is divided by."""
+PLAIN: Final[Unit] = (Fraction(1), 1)
+UNITS: Final[tuple[Unit, ...]] = (
+    (Fraction(1, 2), 1),
+    (Fraction(3), 1),
+    (Fraction(1), 3),
+    (Fraction(1, 1 << 16), 100),
+)
+"""Noise is told in whole steps, whatever a step is worth and whatever the sum is divided by afterwards."""
+RUNS: Final = ((5, 2), (6, 1), (-20, 5))
+"""Thresholds of runs, with the bound of their queries."""
 MOST_REACH: Final = 1 << 20
 """Noise further out than this is one outcome, as is what a law has beyond its reach."""
 BEYOND: Final = "beyond"
@@ -167,9 +180,16 @@ class _Mechanism:
         for first, second in self._random_scores(2_000 if self.full else 300):
             laws = self._laws([self.mechanism.law(first), self.mechanism.law(second)])
             self._compare(claim, laws, [(0, 1)], f"{first.values.tolist()} and {second.values.tolist()}, {first!r}")
-        first, second = self._many_moved()
-        world = f"{counted(map(str, first.values.tolist()))} and {counted(map(str, second.values.tolist()))}, {first!r}"
-        self._compare(claim, self._laws([self.mechanism.law(first), self.mechanism.law(second)]), [(0, 1)], world)
+        for pair in self._many_moved():
+            words = " and ".join(counted(map(str, scores.values.tolist())) for scores in pair)
+            world = f"{words}, {pair[0]!r}, squared norm {pair[0].squared_l2}"
+            try:
+                laws = self._laws([self.mechanism.law(scores) for scores in pair])
+            except InputError:
+                if pair[0].squared_l2 is not None:
+                    raise
+                continue  # it reads the norm, and says so
+            self._compare(claim, laws, [(0, 1)], world)
         source = seeded(20261120)
         for adjacency, prior in itertools.product(ADJACENCIES, priors):
             scores = self._votes_of(self._uneven, adjacency)
@@ -248,15 +268,19 @@ class _Mechanism:
             )
             yield first, second
 
-    def _many_moved(self) -> tuple[Scores, Scores]:
-        """Many candidates, of which a half rises by one and the other falls by one; few where several are chosen."""
+    def _many_moved(self) -> Iterator[tuple[Scores, Scores]]:
+        """Many candidates, of which a half rises by one and the other falls by one; few where several are chosen.
+
+        With the norm of the move, and with none stated.
+        """
         size = MANY if self._chosen == 1 else 8 + 2 * (self._chosen // 4)
         moved = [1] * (size // 2) + [-1] * (size // 2)
-        first, second = (
-            Scores(values, sensitivity=2, adjacency=Adjacency.REPLACE_ONE, squared_l2=size)
-            for values in ([0] * size, moved)
-        )
-        return first, second
+        for squared in (size, None):
+            first, second = (
+                Scores(values, sensitivity=2, adjacency=Adjacency.REPLACE_ONE, squared_l2=squared)
+                for values in ([0] * size, moved)
+            )
+            yield first, second
 
     def _pooled_scores(self, draw: Callable[..., Hashable], priors: Sequence[bool]) -> None:
         """Few draws in many worlds: two to twelve candidates, ties, long leads, every relation, bounds up to 2**20."""
@@ -326,7 +350,11 @@ class _Mechanism:
         self._together(claim, [Counts([0] * TOGETHER, l1=TOGETHER, adjacency=its) for its in ADJACENCIES])
 
     def _vectors(self, name: str, claim: Claim) -> None:
-        self._noises(name, claim, lambda at, norm, adjacency: VectorSum(at, squared_l2=norm**2, adjacency=adjacency))
+        def made(at: list[int], norm: int, adjacency: Adjacency, unit: Unit = PLAIN) -> VectorSum:
+            step, denominator = unit
+            return VectorSum(at, squared_l2=norm**2, adjacency=adjacency, grid_step=step, denominator=denominator)
+
+        self._noises(name, claim, made, UNITS)
         self._together(claim, [VectorSum([0] * TOGETHER, squared_l2=TOGETHER, adjacency=its) for its in ADJACENCIES])
 
     def _together(self, claim: Claim, every: Sequence[Any]) -> None:
@@ -339,21 +367,24 @@ class _Mechanism:
                 both = [*np.exp(logs)]
             self._compare(claim, logs, [(0, 1)], f"{TOGETHER} numbers that move by 1 each, {zeros!r}")
 
-    def _noises(self, name: str, claim: Claim, made: Callable[..., Any]) -> None:
-        """Noise on numbers that ``made`` makes of a list, a bound and an adjacency."""
+    def _noises(self, name: str, claim: Claim, made: Callable[..., Any], units: Sequence[Unit] = ()) -> None:
+        """Noise on numbers that ``made`` makes of a list, a bound and an adjacency, and of each of these units."""
         if not callable(getattr(self.mechanism, "noise_law", None)):
             raise ContractError("drive", self.subject, "it has no law; state its noise as noise_law(values, reach)")
         widest = max(SHIFTS)
         self._masses(made([0], widest, ADJACENCIES[0]), widest)  # too wide is said before anything is compared
         for bound, adjacency in itertools.product((1, 2, 5), ADJACENCIES):
             self._noise(name, claim, made([0], bound, adjacency), bound)
-        self._pooled_noise(name, made)
+        for unit, adjacency in zip(units, itertools.cycle(ADJACENCIES), strict=False):
+            self._noise(name, claim, made([0], 2, adjacency, unit), 2)
+        every: list[tuple[Unit, ...]] = [(), *((unit,) for unit in units)]
+        self._pooled_noise(name, made, every)
 
     def _noise(self, name: str, claim: Claim, zero: Any, shift: int) -> None:
         """Noise on a number that moves by as much as its bound says."""
         masses = self._masses(zero, shift)
         noise = log_law(masses[masses > LEAST])
-        world = f"a number that moves by {shift}, {zero!r}"
+        world = f"a number that moves by {shift}, {_face(zero)}"
         if len(noise) <= shift:
             raise ContractError(
                 "drive", self.subject, "its noise is too narrow to be compared in floating point; try less sharp ones"
@@ -383,20 +414,23 @@ class _Mechanism:
             raise ContractError("drive", self.subject, f"{wide}; try sharper ones", f"{values!r}")
         return masses
 
-    def _pooled_noise(self, name: str, made: Callable[..., Any]) -> None:
+    def _pooled_noise(self, name: str, made: Callable[..., Any], units: Sequence[tuple[Unit, ...]]) -> None:
         """Few draws of many vectors: the noise on every number, and whether two numbers have noise in common."""
         dice, source, pool, release = seeded(20261122), seeded(4), Pool(), getattr(self.mechanism, name)
-        known: dict[tuple[int, Adjacency], tuple[int, dict[str, float]]] = {}
+        known: dict[tuple[Any, ...], tuple[int, dict[str, float]]] = {}
         for number in range(self.worlds // 2):
             shift, adjacency = SHIFTS[dice.below(len(SHIFTS))], ADJACENCIES[dice.below(len(ADJACENCIES))]
             size = 1 + dice.below(12)
             at = [NUMBERS[dice.below(len(NUMBERS))] for _ in range(size)]
-            values = made(at, shift, adjacency)
-            if (shift, adjacency) not in known:
-                known[shift, adjacency] = _parts_of(self._masses(values, shift))
-            middle, chances = known[shift, adjacency]
+            unit = units[number % len(units)]
+            values = made(at, shift, adjacency, *unit)
+            if (shift, adjacency, unit) not in known:
+                known[shift, adjacency, unit] = _parts_of(self._masses(values, shift))
+            middle, chances = known[shift, adjacency, unit]
             noise = [int(n) - v for n, v in zip(_steps(release(values, source)), at, strict=True)]
             common = {"adjacency": adjacency.value, "bound": shift, "numbers": share_of(size)}
+            common |= {"unit": _unit_of(values)} if len(units) > 1 else {}
+            world = f"{at}, {_face(values)}"
             for place, amount in enumerate(noise):
                 features = {**common, "place": share_of(place + 1), "value": _sort_of(at[place])}
                 for event, hit in (
@@ -404,19 +438,19 @@ class _Mechanism:
                     ("little noise", abs(amount) <= middle),
                     ("more", amount > middle),
                 ):
-                    pool.note(event, features, chances[event], int(hit), 1, f"{at}, {values!r}")
+                    pool.note(event, features, chances[event], int(hit), 1, world)
             for modulus in MODULI:
                 event, hits = _multiple_of(modulus), sum(amount % modulus == 0 for amount in noise)
-                pool.note(event, common, chances[event], hits, size, f"{at}, {values!r}")
+                pool.note(event, common, chances[event], hits, size, world)
             order = sorted(range(size), key=lambda place: dice.below(2**32))
             for first, second in zip(order[::2], order[1::2], strict=False):  # pairs that share no number
                 a, b = noise[first], noise[second]
-                pool.note("the same noise twice", common, chances["same"], int(a == b), 1, f"{at}, {values!r}")
-                pool.note("opposite noise", common, chances["opposite"], int(a == -b), 1, f"{at}, {values!r}")
+                pool.note("the same noise twice", common, chances["same"], int(a == b), 1, world)
+                pool.note("opposite noise", common, chances["opposite"], int(a == -b), 1, world)
             again = partial(lambda values, at, source: int(_steps(release(values, source))[0]) - at, values, at[0])
-            pool.note(TWICE, common, chances["same"], int(again(source) == noise[0]), 1, f"{at}, {values!r}")
+            pool.note(TWICE, common, chances["same"], int(again(source) == noise[0]), 1, world)
             if number % REPEATED == 0:
-                self._sources(pool, again, chances["same"], f"{at}, {values!r}")
+                self._sources(pool, again, chances["same"], world)
             pool.draws += 1
         self._pool_follows(pool)
 
@@ -484,20 +518,21 @@ class _Mechanism:
 
     def _runs(self, name: str, claim: Claim) -> None:
         """Runs of a test: queries that move by as much as their bound says, each in its own direction."""
-        threshold, bound = 5, 2
-        for queries in ((5, 5, 5), (0, 9, 3), (9, 9, 0)):
+        for (threshold, bound), above in itertools.product(RUNS, ((0, 0, 0), (-5, 4, -2), (4, 4, -5))):
+            queries = tuple(threshold + each for each in above)
             moved = [
                 tuple(q + s for q, s in zip(queries, by, strict=True))
                 for by in itertools.product((-bound, bound), repeat=3)
             ]
             laws = [log_law(self.mechanism.law(it, threshold, bound)) for it in (queries, *moved)]
-            self._compare(claim, np.array(laws), [(0, i + 1) for i in range(len(moved))], f"queries {queries}")
+            world = f"queries {queries}, threshold {threshold}, bound {bound}"
+            self._compare(claim, np.array(laws), [(0, i + 1) for i in range(len(moved))], world)
         source, pool = seeded(8), Pool()
-        for adjacency, queries in zip(ADJACENCIES, ((0, 9, 3), (5, 5, 5), (40, 20, 30)), strict=True):
-            at = threshold if max(queries) < 10 else 30
-
+        drawn_at = (((0, 9, 3), 5, 2), ((5, 5, 5), 5, 1), ((40, 20, 30), 30, 5))
+        for adjacency, (queries, at, bound) in zip(ADJACENCIES, drawn_at, strict=True):
             ended = partial(self._ended, name, at, bound, adjacency, queries)
-            law, world = self.mechanism.law(queries, at, bound), f"queries {queries}, threshold {at}, {adjacency.value}"
+            law = self.mechanism.law(queries, at, bound)
+            world = f"queries {queries}, threshold {at}, bound {bound}, {adjacency.value}"
             drawn = [ended(source) for _ in range(self.draws)]
             self._follows(dict(enumerate(law)), drawn, world)
             for _ in range(SOURCES):
@@ -601,6 +636,15 @@ def _shown_as(item: str, last: int, release: Callable[[Randomness], Any], source
     """The noisy count of an item, or that it is this large at least; ``None`` where it is hidden."""
     shown = dict(release(source)).get(item)
     return None if shown is None else min(last, int(shown))
+
+
+def _unit_of(values: VectorSum) -> str:
+    return f"a step of {values.grid_step} over {values.denominator}"
+
+
+def _face(values: Any) -> str:
+    """What is public of numbers that get noise."""
+    return f"{values!r}, {_unit_of(values)}" if isinstance(values, VectorSum) else repr(values)
 
 
 def _multiple_of(modulus: int) -> str:

@@ -13,7 +13,7 @@ import numpy as np
 from sottovoce.mechanisms.above_threshold import AboveThreshold, ThresholdRun
 from sottovoce.mechanisms.base import Mechanism, SelectionMechanism
 from sottovoce.mechanisms.exponential import Exponential
-from sottovoce.mechanisms.gaussian import GaussianVector, with_noise
+from sottovoce.mechanisms.gaussian import GaussianVector, NoisyVector, with_noise
 from sottovoce.mechanisms.laplace import Laplace
 from sottovoce.mechanisms.noisy_max import GaussianNoisyMax, LaplaceNoisyMax
 from sottovoce.mechanisms.permute_and_flip import PermuteAndFlip
@@ -21,7 +21,7 @@ from sottovoce.mechanisms.samplers.discrete_gaussian import sample_discrete_gaus
 from sottovoce.mechanisms.samplers.discrete_laplace import sample_discrete_laplace
 from sottovoce.mechanisms.stability_histogram import StabilityHistogram, least_lead
 from sottovoce.privacy.aggregates import Counts, ItemCounts, Scores, VectorSum
-from sottovoce.privacy.events import BoundedRange, PureDP
+from sottovoce.privacy.events import BoundedRange, PureDP, ZCDpEvent
 from sottovoce.privacy.numbers import exact
 from sottovoce.privacy.unit import Adjacency
 from sottovoce.randomness import Randomness, SeededRandomness
@@ -397,6 +397,62 @@ class OwnItems(StabilityHistogram):
 
     def release(self, items: ItemCounts, randomness: Randomness):
         return super().release(items, self.own)
+
+
+class NoiseInTheVectorsUnit(GaussianVector):
+    """Works its noise out in the vector's own unit, and draws it in steps."""
+
+    def noise_variance(self, vector: VectorSum):
+        return super().noise_variance(vector) * vector.grid_step**2
+
+
+class NoiseOfTheMean(GaussianVector):
+    """A mean of m moves by an m-th of a sum, and the noise goes on the sum."""
+
+    def noise_variance(self, vector: VectorSum):
+        return super().noise_variance(vector) / vector.denominator**2
+
+
+class DrawsInTheVectorsUnit(GaussianVector):
+    """The same of the draws alone: the law is right."""
+
+    def release(self, vector: VectorSum, randomness: Randomness):
+        variance = self.noise_variance(vector) * vector.grid_step**2
+        return with_noise(vector, (sample_discrete_gaussian(variance, randomness) for _ in vector.values))
+
+
+@dataclass(frozen=True)
+class UnstatedVariance(Mechanism):
+    """Right: a vector sum with Gaussian noise, of which it states the law and no variance."""
+
+    rho: float
+
+    @property
+    def event(self):
+        return ZCDpEvent(self.rho)
+
+    def release(self, vector: VectorSum, randomness: Randomness) -> NoisyVector:
+        scale = Fraction(vector.squared_l2) / (2 * exact(self.rho))
+        return with_noise(vector, (sample_discrete_gaussian(scale, randomness) for _ in vector.values))
+
+    def noise_law(self, vector: VectorSum, reach: int):
+        return GaussianVector(self.rho).noise_law(vector, reach)
+
+
+class NormUnstated(GaussianNoisyMax):
+    """Takes the range of a move of scores for its norm where that is not stated."""
+
+    def sigma2(self, scores):
+        bound = scores.sensitivity
+        known = scores.squared_l2 or bound**2
+        return super().sigma2(Scores(scores.values, sensitivity=bound, adjacency=scores.adjacency, squared_l2=known))
+
+
+class BoundOfTwo(AboveThreshold):
+    """The noise of queries that move by two, however far they move."""
+
+    def scale(self, sensitivity: int):
+        return super().scale(2)
 
 
 class OwnTests(AboveThreshold):
