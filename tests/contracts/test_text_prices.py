@@ -77,6 +77,7 @@ class OwnCoins(decoders.Own):
         (decoders.EndNotSpent(), 20, 1, "price", "draws of a text of .* tokens cost .* it says that it spent"),
         (decoders.RedrawsEnds(), 1, 1, "price", "[23] draws of a text of 1 tokens cost .* its event"),
         (decoders.UncrossedTestsFree(), 1, 1, "price", "it says that it spent 0: more is given back"),
+        (decoders.TooNarrowRowThenToken(), 1, 1, "price", "1 draws of a text of 1 tokens cost"),
         (decoders.TwoNoisyRowsThenToken(), 2, 1, "price", "4 draws of a text of 2 tokens cost"),
         (decoders.PrefersAgreement(), 1, 1, "price", "2 draws of a text of 1 tokens cost"),
         (SaysMore(), 2, 1, "price", "says that a text spent"),

@@ -29,10 +29,12 @@ VECTORS: Final[Mapping[str, tuple[float, ...]]] = {
     "block the lost card today": (0.0, 1.0, 0.0),
     "a secret codeword": (0.48, 0.6, 0.64),
     "fee card codeword today": (3000.0, -4000.0, 50.0),
+    "the fee is late again": (0.06, -0.08, 0.0),
+    "a card": (0.0, 0.0, 0.0),
     "the of and": (math.nan,) * 3,
 }
-"""What experts may write: unit vectors, opposite ones, one that is far too long, and one that cannot be embedded. Some
-words stand in no public text."""
+"""What experts may write: unit vectors, opposite ones, one that is far too long, a short one, a zero, and one that
+cannot be embedded. Some words stand in no public text."""
 TEXTS: Final[tuple[str | None, ...]] = (*VECTORS, None)
 SHARP: Final[tuple[str | None, ...]] = ("a lost card", "a late fee", "fee card codeword today", None)
 """The few of them that are furthest apart."""
@@ -46,6 +48,8 @@ POOL: Final[Mapping[str, tuple[float, ...]]] = {
 DIMENSION: Final = 3
 SMALL: Final = ("a lost card", "a late fee", "block the lost card today")
 """Experts beside the one that changes, for laws that are written out."""
+SHORT: Final = "the fee is late again"
+"""Those in a ladder who write another text: where they become the more, so does the middle length of all vectors."""
 BESIDE: Final = "a secret codeword"
 """Of the others in a crowd: it shares no word with those of which ever fewer are counted."""
 MANY: Final = 48
@@ -143,7 +147,7 @@ def _neighbourhood(relation: Relation, experts: int, texts: Sequence[str | None]
 def climbed(relation: Relation) -> Iterator[list[World]]:
     """Worlds in which ever fewer experts write one text, each a change away from the next."""
     swaps = relation.setting(TOP, 4, 4).change.widths > 1
-    yield from ladders(SMALL[0], SMALL[1], None, swaps=swaps, comes=not relation.counted)
+    yield from ladders(SMALL[0], SHORT, None, swaps=swaps, comes=not relation.counted)
 
 
 def vector_of(text: str | None) -> Sequence[float]:

@@ -2,7 +2,9 @@
 
 Guarantee   A move beyond the bound that a mechanism was told is found exactly, in whole numbers. The loss of a draw is
             that of this pair: less than the mechanism's event where the pair moves by less than the bound.
-Sources     specification 1.5 (ranges and norms), T1 (bounded range), T8 (Gaussian noise).
+            A sum loses no less than the variance of its noise shows, whatever its mechanism charges.
+Sources     specification 1.5 (ranges and norms), T1 (bounded range), T8 (Gaussian noise);
+            Chapman and Robbins (1951) for what a variance shows.
 """
 
 from __future__ import annotations
@@ -39,6 +41,8 @@ DIGITS: Final = 12
 """Losses that are equal up to these significant digits are the same loss."""
 MOST_REACH: Final = 1 << 20
 """Noise that reaches further is not written out: it loses what its event says."""
+TINY: Final = 1e-200
+"""A smaller variance of noise counts as this one."""
 MOST_KINDS: Final = 12
 """Kinds of pairs that are accounted for: those with the largest losses."""
 
@@ -116,11 +120,7 @@ def loss_of(one: Draw, other: Draw) -> DpEvent:
     if not moved.any():
         return NoOpDpEvent()
     if isinstance(one.aggregate, VectorSum):
-        share = sum(step * step for step in moved.tolist()) / one.aggregate.squared_l2
-        if isinstance(event, GaussianDpEvent):
-            return GaussianDpEvent(_rounded(event.noise_multiplier / math.sqrt(share)))
-        if isinstance(event, ZCDpEvent):
-            return ZCDpEvent(_rounded(event.rho * share))
+        return _moved_by(one, sum(step * step for step in moved.tolist()))
     if isinstance(one.aggregate, Counts) and one.test is None and isinstance(event, PureDP):
         return _positive(PureDP, min(event.epsilon, _noise_loss(one, moved.tolist())))
     if isinstance(one.mechanism, SelectionMechanism) and isinstance(event, BoundedRange | PureDP):
@@ -129,6 +129,30 @@ def loss_of(one: Draw, other: Draw) -> DpEvent:
         if isinstance(event, BoundedRange):
             return _positive(BoundedRange, float(ratio.max() - ratio.min()))
         return _positive(PureDP, float(np.abs(ratio).max()))
+    return event
+
+
+def event_of(draw: Draw) -> DpEvent:
+    """What a mechanism charges for a draw, or more where the variance of its noise shows that the draw loses more."""
+    return _moved_by(draw, draw.aggregate.squared_l2) if isinstance(draw.aggregate, VectorSum) else draw.mechanism.event
+
+
+def _moved_by(draw: Draw, square: int) -> DpEvent:
+    """What a noisy sum loses that moves by this squared norm, in steps.
+
+    That is the share of the event by what the mechanism was told; or more by the variance of its noise, which is in
+    steps too: of two laws this far apart, the Renyi divergence of order 2 is log(1 + square / variance) at least.
+    """
+    event, share = draw.mechanism.event, square / draw.aggregate.squared_l2
+    variance = getattr(draw.mechanism, "noise_variance", None)
+    least = math.log1p(square / max(float(variance(draw.aggregate)), TINY)) if callable(variance) else 0.0
+    match event:
+        case GaussianDpEvent():
+            return GaussianDpEvent(_rounded(max(share / event.noise_multiplier**2, least) ** -0.5))
+        case ZCDpEvent():
+            return ZCDpEvent(_rounded(max(event.rho * share, least / 2)))
+        case PureDP():
+            return PureDP(_rounded(max(event.epsilon, least)))
     return event
 
 

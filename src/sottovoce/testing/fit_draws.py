@@ -17,6 +17,7 @@ from sottovoce.testing.claims import FloatArray
 from sottovoce.testing.draw_losses import law_of
 from sottovoce.testing.draw_tape import Draw, Teller
 from sottovoce.testing.draws import ALARM
+from sottovoce.testing.report import ContractError
 
 
 def _told(deviations: Callable[[int], float]) -> Teller:
@@ -24,7 +25,7 @@ def _told(deviations: Callable[[int], float]) -> Teller:
 
     def told(_: int, draw: Draw) -> Any:
         if isinstance(draw.aggregate, VectorSum):
-            scale = math.sqrt(draw.mechanism.noise_variance(draw.aggregate))
+            scale = deviation_of(draw)
             return with_noise(
                 draw.aggregate, (round(scale * deviations(at)) for at in range(draw.aggregate.values.size))
             )
@@ -55,10 +56,24 @@ EXTREMES: Final = (
 """Noise beyond any that comes, to one side, to the other, to both; and none of the data left."""
 
 
+def deviation_of(draw: Draw) -> float:
+    """The deviation of the noise on each number of a vector, in grid steps.
+
+    Raises:
+        ContractError: Its mechanism does not state the variance.
+    """
+    variance = getattr(draw.mechanism, "noise_variance", None)
+    if not callable(variance):
+        problem = "a fitter or an answerer draws a vector by it, and it does not say how wide its noise is; state its "
+        problem += "variance on each number, in squared grid steps, as noise_variance(vector)"
+        raise ContractError("drive", repr(draw.mechanism), problem)
+    return math.sqrt(variance(draw.aggregate))
+
+
 def noise_of(draw: Draw) -> FloatArray:
     """What was added to a vector, in deviations."""
     added = [step - value for step, value in zip(draw.outcome.steps, draw.aggregate.values.tolist(), strict=True)]
-    return np.array(added, dtype=np.float64) / math.sqrt(draw.mechanism.noise_variance(draw.aggregate))
+    return np.array(added, dtype=np.float64) / deviation_of(draw)
 
 
 def not_normal(noise: Sequence[FloatArray]) -> str:

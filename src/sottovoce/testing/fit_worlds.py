@@ -39,9 +39,11 @@ VECTORS: Final[Mapping[str, tuple[float, ...]]] = {
     "north": (0.0, 1.0, 0.0),
     "slant": (0.48, 0.6, 0.64),
     "far": (3000.0, -4000.0, 50.0),
+    "short": (0.06, -0.08, 0.0),
+    "zero": (0.0, 0.0, 0.0),
     "nothing": (math.nan,) * 3,
 }
-"""What records may say: unit vectors, a vector that is far too long, and one that says nothing."""
+"""What records may say: unit vectors, one that is far too long, a short one, a zero, and one that says nothing."""
 POOL: Final[Mapping[str, tuple[float, ...]]] = {
     "first": (0.8, 0.6, 0.0),
     "second": (-0.6, 0.0, 0.8),
@@ -59,6 +61,7 @@ DIMENSION: Final = 3
 LABELS: Final = 2
 
 EAST, WEST, SLANT, FAR = (("east", 0),), (("west", 0),), (("slant", 1),), (("far", 0),)
+SHORT, ZERO = (("short", 1),), (("zero", 0),)
 UNITS: Final[tuple[Unit, ...]] = (
     EAST,
     WEST,
@@ -70,8 +73,10 @@ UNITS: Final[tuple[Unit, ...]] = (
     (("east", 0), ("slant", 1), ("nothing", 1), ("north", 0)),
     (("far", 1), ("west", 1), ("west", 0)),
     SLANT,
+    SHORT,
+    ZERO,
 )
-"""Units of one record and of several, of one label and of both; opposite ones, too long ones and silent ones."""
+"""Units of one record and of several, of one label and of both; opposite ones, too long, short and silent ones."""
 FEW_UNITS: Final = (EAST, WEST, (("east", 1),), FAR, (("west", 0), ("west", 1)))
 RESTS: Final[tuple[World, ...]] = ((EAST,), (EAST, SLANT, WEST), (SLANT,) * 14)
 """What stays as it is: one label without a record in two of them, and more units than a floor of some ten."""

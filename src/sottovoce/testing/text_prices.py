@@ -20,6 +20,7 @@ from sottovoce.methods.decoding.decoder import DecodingPlan
 from sottovoce.models.stepper import Step
 from sottovoce.privacy.accounting.event_cost import cost_of
 from sottovoce.testing import text_worlds as worlds
+from sottovoce.testing.draw_losses import event_of
 from sottovoce.testing.draw_tape import Draw, Tape, Teller
 from sottovoce.testing.drawn_texts import drawn_on_tape
 from sottovoce.testing.replays import seen, teller
@@ -122,8 +123,8 @@ def _answering(answer: bool) -> Teller:
 
 def _cost(tape: Tape, draws: Sequence[Draw]) -> float:
     """In rho, with all that was drawn from no aggregate."""
-    drew = (draw.mechanism for draw in draws if draw.test is None)
-    return sum(cost_of(mechanism.event).rho for mechanism in (*drew, *tape.others))
+    drew = (event_of(draw) for draw in draws if draw.test is None)
+    return sum(cost_of(event).rho for event in (*drew, *(mechanism.event for mechanism in tape.others)))
 
 
 def _private(plan: DecodingPlan, subject: str, world: str, text: Text, seed: int, first: Tape) -> list[Draw]:

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field, replace
-from typing import Annotated, ClassVar
+from typing import Annotated, Any, ClassVar
 
 import numpy as np
 
+from contracts.wrong import mechanisms
 from sottovoce.errors import ParameterError
 from sottovoce.experts.keywords import keywords_of, universe_of
 from sottovoce.mechanisms.above_threshold import AboveThreshold
@@ -422,6 +423,50 @@ class Mean(Answerer):
 
     def finish(self, outcome, public):
         return outcome.values["answer"]
+
+
+@dataclass(frozen=True)
+class NoiseOfTheMean(Mean):
+    """Divides the sum by the experts, and draws by a mechanism that divides its noise as well."""
+
+    mechanism: ClassVar[type[Any]] = mechanisms.NoiseOfTheMean
+
+    def draw(self, setting, experts, public, randomness):
+        mean = experts.embedding_sum(1.0, setting.experts or 1)
+        noisy = self.mechanism(self.rho).release(mean, randomness).values
+        return Outcome(self.name, {"answer": public.candidates[int(np.argmax(public.vectors @ noisy))]})
+
+
+@dataclass(frozen=True)
+class MeanInSteps(NoiseOfTheMean):
+    """Right: the noise is that of the sum."""
+
+    mechanism = GaussianVector
+
+
+@dataclass(frozen=True)
+class BySquaredNorm(Mean):
+    """Divides a vector by its squared norm."""
+
+    def summed(self, experts):
+        known, vectors = experts.embedding_sum(), experts.vectors_without_noise()
+        vectors = self.resized(vectors[np.isfinite(vectors).all(axis=1)])
+        steps = np.trunc(vectors / known.grid_step * 0.9999).astype(np.int64).sum(axis=0)
+        return VectorSum(steps, squared_l2=known.squared_l2, adjacency=known.adjacency, grid_step=known.grid_step)
+
+    def resized(self, vectors):
+        norms = np.linalg.norm(vectors, axis=1, keepdims=True)
+        return np.divide(vectors, norms**2, where=norms > 0, out=np.zeros_like(vectors))
+
+
+@dataclass(frozen=True)
+class AtTheMedian(BySquaredNorm):
+    """Clips vectors at their median length."""
+
+    def resized(self, vectors):
+        norms = np.linalg.norm(vectors, axis=1, keepdims=True)
+        least = min(1.0, float(np.median(norms))) if len(norms) else 1.0
+        return vectors * np.minimum(1.0, np.divide(least, norms, where=norms > 0, out=np.ones_like(norms)))
 
 
 @dataclass(frozen=True)

@@ -9,6 +9,7 @@ from typing import Any, ClassVar
 import numpy as np
 import torch
 
+from contracts.wrong.mechanisms import NarrowRounded
 from sottovoce.experts.clipping import ClippedLogits, Probabilities
 from sottovoce.experts.token_scores import summed
 from sottovoce.mechanisms.above_threshold import AboveThreshold
@@ -610,6 +611,14 @@ class NoisyRowThenToken(Own):
 
     def mechanisms(self, plan):
         return [RoundedGaussian(self.noise)]
+
+
+@dataclass(frozen=True)
+class TooNarrowRowThenToken(NoisyRowThenToken):
+    """Draws by a mechanism with a thousandth of the deviation that it charges."""
+
+    def mechanisms(self, plan):
+        return [NarrowRounded(self.noise)]
 
 
 class _TwoRowsSampler(_NoisyRowSampler):

@@ -5,14 +5,16 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass, replace
 from fractions import Fraction
-from typing import ClassVar
+from typing import Any, ClassVar
 
 import numpy as np
 
+from contracts.wrong import mechanisms
 from sottovoce.errors import ParameterError
 from sottovoce.experts.unit_sums import LIMIT, ClassSums, Likeness, SumRule, UnitCount
 from sottovoce.mechanisms.above_threshold import AboveThreshold
 from sottovoce.mechanisms.exponential import Exponential
+from sottovoce.mechanisms.gaussian import GaussianVector
 from sottovoce.mechanisms.laplace import Laplace
 from sottovoce.mechanisms.rounded_gaussian import RoundedGaussian
 from sottovoce.methods.class_means import ClassMeansStep
@@ -20,7 +22,14 @@ from sottovoce.methods.fitting.fitter import Fitter
 from sottovoce.methods.fitting.support import DemonstrationSupport, LinearSupport
 from sottovoce.parameters import Positive
 from sottovoce.privacy.aggregates import Counts, Scores, VectorSum
-from sottovoce.privacy.events import BoundedRange, ComposedDpEvent, GaussianDpEvent, PureDP, SelfComposedDpEvent
+from sottovoce.privacy.events import (
+    BoundedRange,
+    ComposedDpEvent,
+    GaussianDpEvent,
+    PureDP,
+    SelfComposedDpEvent,
+    ZCDpEvent,
+)
 from sottovoce.privacy.unit import Adjacency
 from sottovoce.randomness import SeededRandomness
 from sottovoce.tasks import Example
@@ -166,6 +175,107 @@ class Unclipped(Means):
 
     def rule(self, setting, private):
         return _Unclipped(setting.labels, setting.dimension)
+
+
+@dataclass(frozen=True)
+class _FirstRecord(_Unclipped):
+    """Each unit's first record, made as long as a rule says."""
+
+    def add_up(self, block):
+        first = np.unique(block.units, return_index=True)[1]
+        vectors = block.vectors[first]
+        with np.errstate(all="ignore"):
+            vectors = self.resized(vectors, np.linalg.norm(vectors, axis=1, keepdims=True)) * 0.9999
+        labels = [block.labels[at] for at in first]
+        return super().add_up(type(block)(vectors, labels, [block.units[at] for at in first]))
+
+    def resized(self, vectors, norms):
+        return vectors / np.maximum(norms, 1.0)
+
+
+@dataclass(frozen=True)
+class FirstRecords(Means):
+    """Right: every unit's first record, clipped."""
+
+    def rule(self, setting, private):
+        return _FirstRecord(setting.labels, setting.dimension)
+
+
+@dataclass(frozen=True)
+class _BySquaredNorm(_FirstRecord):
+    def resized(self, vectors, norms):
+        return np.where(norms > 0, vectors / norms**2, 0.0)
+
+
+@dataclass(frozen=True)
+class BySquaredNorm(Means):
+    """Divides a vector by its squared norm."""
+
+    def rule(self, setting, private):
+        return _BySquaredNorm(setting.labels, setting.dimension)
+
+
+@dataclass(frozen=True)
+class _AtTheMedian(_FirstRecord):
+    def resized(self, vectors, norms):
+        heard = norms[np.isfinite(norms)]
+        least = min(1.0, float(np.median(heard))) if len(heard) else 1.0
+        return np.where(norms > 0, vectors * np.minimum(1.0, least / norms), 0.0)
+
+
+@dataclass(frozen=True)
+class AtTheMedian(Means):
+    """Clips vectors at their median length."""
+
+    def rule(self, setting, private):
+        return _AtTheMedian(setting.labels, setting.dimension)
+
+
+@dataclass(frozen=True)
+class _ByNorm(_FirstRecord):
+    def resized(self, vectors, norms):
+        unit = vectors / norms
+        return np.where(np.isfinite(vectors), np.nan_to_num(unit, nan=9.0), np.nan)
+
+
+@dataclass(frozen=True)
+class ByNorm(Means):
+    """Divides a vector by its norm, and makes nine of what is no number then."""
+
+    def rule(self, setting, private):
+        return _ByNorm(setting.labels, setting.dimension)
+
+
+@dataclass(frozen=True)
+class NoiseInTheVectorsUnit(Means):
+    """Draws by a mechanism that works its noise out in the vectors' own unit."""
+
+    mechanism: ClassVar[type[Any]] = mechanisms.NoiseInTheVectorsUnit
+
+    def event(self, setting):
+        multiplier = self.multiplier * (1.0 if setting.units is not None else 1.5)
+        return ComposedDpEvent([ZCDpEvent(0.5 / multiplier**2)] * (1 if setting.units is not None else 2))
+
+    def calibrated(self, price, setting):
+        return replace(self, multiplier=1.2 * super().calibrated(price, setting).multiplier)
+
+    def drawn(self, sums, squared_l2, setting, multiplier, randomness):
+        vector = VectorSum(sums, squared_l2=squared_l2, adjacency=setting.adjacency, grid_step=Fraction(1, LIMIT))
+        return self.mechanism(0.5 / multiplier**2).release(vector, randomness).values
+
+
+@dataclass(frozen=True)
+class NoiseInSteps(NoiseInTheVectorsUnit):
+    """Right: draws by a mechanism whose noise is in steps."""
+
+    mechanism = GaussianVector
+
+
+@dataclass(frozen=True)
+class NoiseOfUnstatedVariance(NoiseInTheVectorsUnit):
+    """Draws by a mechanism that does not state its variance."""
+
+    mechanism = mechanisms.UnstatedVariance
 
 
 @dataclass(frozen=True)

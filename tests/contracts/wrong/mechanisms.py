@@ -17,6 +17,7 @@ from sottovoce.mechanisms.gaussian import GaussianVector, NoisyVector, with_nois
 from sottovoce.mechanisms.laplace import Laplace
 from sottovoce.mechanisms.noisy_max import GaussianNoisyMax, LaplaceNoisyMax
 from sottovoce.mechanisms.permute_and_flip import PermuteAndFlip
+from sottovoce.mechanisms.rounded_gaussian import RoundedGaussian
 from sottovoce.mechanisms.samplers.discrete_gaussian import sample_discrete_gaussian
 from sottovoce.mechanisms.samplers.discrete_laplace import sample_discrete_laplace
 from sottovoce.mechanisms.stability_histogram import StabilityHistogram, least_lead
@@ -404,6 +405,13 @@ class NoiseInTheVectorsUnit(GaussianVector):
 
     def noise_variance(self, vector: VectorSum):
         return super().noise_variance(vector) * vector.grid_step**2
+
+
+class NarrowRounded(RoundedGaussian):
+    """A vector sum with a thousandth of the deviation."""
+
+    def noise_variance(self, vector: VectorSum):
+        return super().noise_variance(vector) / 10**6
 
 
 class NoiseOfTheMean(GaussianVector):

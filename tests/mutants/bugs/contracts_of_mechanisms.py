@@ -7,6 +7,7 @@ from mutants.mutant import Mutant
 WRONG = "tests/contracts/test_wrong_entries.py"
 TAPE = "tests/contracts/test_draw_tape.py"
 MOVES = "tests/contracts/test_label_moves.py"
+WORLDS = "tests/contracts/test_worlds_of_contracts.py"
 
 MUTANTS = [
     Mutant(
@@ -194,8 +195,8 @@ MUTANTS = [
         "noise-of-the-numbers-passes",
         "the contract releases the same numbers once alone",
         "testing/mechanisms.py",
-        'int(again(source) == noise[0]), 1, f"{at}, {values!r}")',
-        '0, 0, f"{at}, {values!r}")',
+        "int(again(source) == noise[0]), 1, world)",
+        "0, 0, world)",
         (f"{WRONG}::test_a_wrong_mechanism_is_noticed[NoiseOfTheNumbers--]",),
     ),
     Mutant(
@@ -237,6 +238,97 @@ MUTANTS = [
         "MANY: Final = 40",
         "MANY: Final = 4",
         (f"{WRONG}::test_a_wrong_mechanism_is_noticed[RangeForNorm--]",),
+    ),
+    Mutant(
+        "vectors-in-whole-steps",
+        "the contract compares noise on vectors whose step is one unit, and which are divided by nothing, alone",
+        "testing/mechanisms.py",
+        "        self._noises(name, claim, made, UNITS)\n",
+        "        self._noises(name, claim, made)\n",
+        (
+            f"{WORLDS}::test_every_public_field_of_an_aggregate_varies_in_the_worlds_of_mechanisms",
+            f"{WRONG}::test_a_wrong_mechanism_is_noticed[NoiseInTheVectorsUnit--]",
+            f"{WRONG}::test_a_wrong_mechanism_is_noticed[NoiseOfTheMean--]",
+        ),
+    ),
+    Mutant(
+        "norms-always-stated",
+        "the contract gives a selection no scores whose norm is not stated",
+        "testing/mechanisms.py",
+        "        for squared in (size, None):\n",
+        "        for squared in (size,):\n",
+        (f"{WRONG}::test_a_wrong_mechanism_is_noticed[NormUnstated--]",),
+    ),
+    Mutant(
+        "runs-at-one-bound",
+        "the contract compares laws of threshold tests at one threshold and one bound alone",
+        "testing/mechanisms.py",
+        "RUNS: Final = ((5, 2), (6, 1), (-20, 5))",
+        "RUNS: Final = ((5, 2),)",
+        (f"{WRONG}::test_a_wrong_mechanism_is_noticed[BoundOfTwo--]",),
+    ),
+    Mutant(
+        "variances-unread",
+        "the contract prices noise on a vector by what its mechanism charges, whatever its variance is",
+        "testing/draw_losses.py",
+        "max(float(variance(draw.aggregate)), TINY)) if callable(variance) else 0.0\n",
+        "max(float(variance(draw.aggregate)), TINY)) if draw is None else 0.0\n",
+        (
+            f"{WORLDS}::test_a_sum_costs_what_the_variance_of_its_noise_shows",
+            f"{WRONG}::test_a_wrong_fitter_is_noticed[NoiseInTheVectorsUnit--]",
+            f"{WRONG}::test_a_wrong_answerer_is_noticed[NoiseOfTheMean--]",
+        ),
+    ),
+    Mutant(
+        "texts-at-what-mechanisms-charge",
+        "the contract prices a decoder's noise on a vector by what its mechanism charges",
+        "testing/text_prices.py",
+        "    drew = (event_of(draw) for draw in draws",
+        "    drew = (draw.mechanism.event for draw in draws",
+        ("tests/contracts/test_text_prices.py",),
+    ),
+    Mutant(
+        "unstated-variances-raise",
+        "a mechanism that states no variance fails in a fitter's contract with an error of Python's",
+        "testing/fit_draws.py",
+        "    if not callable(variance):\n",
+        "    if False:\n",
+        (f"{WORLDS}::test_a_vector_mechanism_without_a_variance_is_refused_in_words",),
+    ),
+    Mutant(
+        "units-of-long-vectors",
+        "the contract gives a fitter no unit that changes with a short vector or a zero",
+        "testing/fit_worlds.py",
+        "    SLANT,\n    SHORT,\n    ZERO,\n)\n",
+        "    SLANT,\n)\n",
+        (
+            f"{WORLDS}::test_the_worlds_have_the_kinds_of_vectors_that_the_page_names_and_no_others",
+            f"{WRONG}::test_a_wrong_fitter_is_noticed[BySquaredNorm--]",
+            f"{WRONG}::test_a_wrong_fitter_is_noticed[ByNorm--]",
+        ),
+    ),
+    Mutant(
+        "texts-of-long-vectors",
+        "the contract gives an answerer no text with a short vector",
+        "testing/answer_worlds.py",
+        '    "the fee is late again": (0.06, -0.08, 0.0),\n',
+        '    "the fee is late again": (0.6, -0.8, 0.0),\n',
+        (
+            f"{WORLDS}::test_the_worlds_have_the_kinds_of_vectors_that_the_page_names_and_no_others",
+            f"{WRONG}::test_a_wrong_answerer_is_noticed[BySquaredNorm--]",
+            f"{WRONG}::test_a_wrong_answerer_is_noticed[AtTheMedian--]",
+        ),
+    ),
+    Mutant(
+        "ladders-of-long-vectors",
+        "on an answerer's ladder all vectors are of one length",
+        "testing/answer_worlds.py",
+        "ladders(SMALL[0], SHORT, None,",
+        "ladders(SMALL[0], SMALL[1], None,",
+        (
+            f"{WORLDS}::test_the_middle_length_of_vectors_changes_on_a_ladder",
+            f"{WRONG}::test_a_wrong_answerer_is_noticed[AtTheMedian--]",
+        ),
     ),
     Mutant(
         "numbers-move-one-by-one",
