@@ -15,9 +15,9 @@ from contracts.wrong import fitters
 from contracts.wrong.mechanisms import NoiseOfTheMean, UnstatedVariance
 from sottovoce.mechanisms.above_threshold import AboveThreshold
 from sottovoce.mechanisms.base import registered
-from sottovoce.mechanisms.exponential import Exponential
 from sottovoce.mechanisms.gaussian import GaussianVector
 from sottovoce.mechanisms.laplace import Laplace
+from sottovoce.mechanisms.permute_and_flip import PermuteAndFlip
 from sottovoce.mechanisms.stability_histogram import StabilityHistogram
 from sottovoce.privacy.aggregates import VectorSum
 from sottovoce.privacy.events import GaussianDpEvent, PureDP, ZCDpEvent
@@ -25,10 +25,11 @@ from sottovoce.privacy.unit import Adjacency
 from sottovoce.testing import ContractError, answer_worlds, check_fitter, check_mechanism, draw_tape, fit_worlds
 from sottovoce.testing.draw_losses import event_of, loss_of
 from sottovoce.testing.draw_tape import AGGREGATES, Draw
+from sottovoce.testing.fit_draws import EXTREMES, deviation_of
 
 PRIVATE = {"values", "counts"}
 PAGE = Path(__file__).parents[2] / "docs" / "testing.md"
-EACH_KIND = (Exponential(0.7), GaussianVector(0.05), Laplace(0.7), StabilityHistogram(0.7, 1e-3))
+EACH_KIND = (PermuteAndFlip(0.7), GaussianVector(0.05), Laplace(0.7), StabilityHistogram(0.7, 1e-3))
 
 
 class Labelled:
@@ -141,7 +142,17 @@ def test_whatever_a_vector_is_charged_as_its_variance_is_looked_at(event, same):
     assert found == pytest.approx(np.log1p(4e6), rel=1e-9)
 
 
-def test_a_vector_mechanism_without_a_variance_is_refused_in_words(monkeypatch):
+def test_a_vector_mechanism_without_a_variance_is_refused_in_words():
+    unstated = drawn(UnstatedVariance(0.05), [0])
+    for told in (EXTREMES[0], lambda _, draw: deviation_of(draw)):
+        with pytest.raises(ContractError, match=r"squared grid steps, as noise_variance\(vector\)") as failed:
+            told(0, unstated)
+        assert failed.value.contract == "drive"
+    assert event_of(unstated) == ZCDpEvent(0.05)
+
+
+@pytest.mark.slow
+def test_a_fitter_that_draws_by_it_is_refused_in_words(monkeypatch):
     assert check_mechanism(UnstatedVariance(0.05)).passed
     every = {**registered(), "unstated": (UnstatedVariance, {"rho": 0.05})}
     monkeypatch.setattr(draw_tape, "registered", lambda: every)
