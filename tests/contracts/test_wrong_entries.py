@@ -9,6 +9,7 @@ from contracts.wrong import answerers, clusterings, decoders, fitters, mechanism
 from contracts.wrong.clusterings import made
 from sottovoce.mechanisms.clustering.price import Level
 from sottovoce.mechanisms.clustering.private_clustering import DPM
+from sottovoce.mechanisms.clustering.projection import PublicProjection
 from sottovoce.mechanisms.gaussian import GaussianVector
 from sottovoce.mechanisms.laplace import Laplace
 from sottovoce.mechanisms.noisy_max import GaussianNoisyMax, LaplaceNoisyMax
@@ -228,6 +229,20 @@ MECHANISMS = [
     (made(clusterings.OwnSource), "sampler", "another source of noise"),
     (made(clusterings.Remembers), "sensitivity", "its sum moves by"),
     (made(clusterings.NoMechanism), "drive", "draws from no mechanism"),
+    (made(clusterings.ThreeDimensions, projection=PublicProjection.raw(3)), "drive", "it refuses .*2 dimensions"),
+    (clusterings.StartsAtTheFirst(), "sensitivity", r"(?s)its sum moves by.*points \(-1.0, 0.0\), \(-0.6"),
+    (
+        clusterings.StartsInTheMiddle(),
+        "sensitivity",
+        r"(?s)its sum moves by.*32 times \(-0.6, 0.1\), \(1.0, 0.0\), 8 times",
+    ),
+    (clusterings.StartsAtTheSixtieth(), "order", "depends on the order of points; .* no proof"),
+    (clusterings.KeepsPointsOfASize(), "state", "follows what was asked before it"),
+    (clusterings.KeepsAClipOfASize(), "state", "follows what was asked before it"),
+    (clusterings.KeepsEveryPoint(), "state", "no difference was found"),
+    (clusterings.ChargesByTheLastPoints(), "state", "its next plan or charge"),
+    (clusterings.PublicWeighAsMuch(), "sensitivity", "(?s)its sum moves by.*beside public points"),
+    (clusterings.OfRadiusOne(), "sensitivity", "(?s)its sum moves by.*a radius of 2"),
 ]
 ANSWERERS = [
     (answerers.HalvedSensitivity, "sensitivity", "told a sensitivity of 1, and scores move by 2"),
@@ -494,6 +509,15 @@ def test_a_method_without_a_law_that_draws_too_often_is_noticed():
 @pytest.mark.parametrize(("wrong", "contract", "reason"), MECHANISMS, ids=name)
 def test_a_wrong_mechanism_is_noticed(wrong, contract, reason):
     notice(check_mechanism, wrong, contract, reason)
+
+
+@pytest.mark.cases(1)
+@pytest.mark.parametrize(("right", "refused"), [(clusterings.OfAUnitBall(), 3), (clusterings.Means(), 0)], ids=name)
+def test_a_clustering_of_ones_own_keeps_the_contract(right, refused):
+    told = check_mechanism(right)
+    assert {"order", "state"} <= {check.contract for check in told.checks}
+    assert all("in units of a radius of 2: radius of the points" in words for words in told.refused)
+    assert len(told.refused) == refused
 
 
 @pytest.mark.cases(5)

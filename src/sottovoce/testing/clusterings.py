@@ -2,28 +2,36 @@
 
 Guarantee   What registered mechanisms are given moves by no more than they are told, exactly and in whole numbers;
             after the same releases the same is asked and released; the losses of all draws together are within the
-            event, in every pair of worlds that is tried.
+            event, in every pair of worlds that is tried. The order of points changes nothing, and nothing is kept from
+            an earlier clustering.
 Assumes     Points in two dimensions. Selections are drawn, counts and sums are drawn or told: none left, or every cut
-            worth keeping.
+            worth keeping. A mechanism that has a ``radius`` takes points of that radius alone.
 """
 
 from __future__ import annotations
 
+import inspect
+import math
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any, Final, final
 
+import numpy as np
+
 from sottovoce.errors import InputError
 from sottovoce.mechanisms.gaussian import with_noise
-from sottovoce.privacy.aggregates import VectorSum
+from sottovoce.privacy.aggregates import Scores, VectorSum
 from sottovoce.privacy.points import PrivatePoints
 from sottovoce.privacy.unit import Adjacency
-from sottovoce.randomness import Randomness
+from sottovoce.testing.asked_first import PLANS, Beside, follows_the_order, plans_alike
+from sottovoce.testing.claims import FloatArray
 from sottovoce.testing.draw_losses import Losses, losses_of, too_far
-from sottovoce.testing.draw_tape import Draw, Tape, Teller, WrongDrawError, fingerprint, running
+from sottovoce.testing.draw_tape import Draw, Tape, Teller, WrongDrawError, fingerprint, numbers_of, running
 from sottovoce.testing.label_worlds import seeded
 from sottovoce.testing.ladders import TOP, counted, ladders, pairs_of
+from sottovoce.testing.options import subject_of
+from sottovoce.testing.releases import release_of
 from sottovoce.testing.replays import OTHER_COINS, Coins, first_difference, replayed, teller
 from sottovoce.testing.report import ContractError, Report, must_not_raise
 
@@ -42,9 +50,51 @@ CROWDS: Final = ((), ((*(NEAR,) * 4, *(FAR,) * 3)), ((*(NEAR,) * 40, *(FAR,) * 2
 """Who is there besides."""
 MUCH: Final = 10_000
 """A noisy count this large, or this far below 0, decides about a cut."""
-SOURCES: Final = 2
-"""Seeds of the noise of a world whose releases are drawn."""
 DELTA: Final = 1e-6
+PUBLIC: Final = ((-0.4, 0.3), (0.5, -0.2), (0.7, 0.4), NEAR)
+"""Public points, where a clustering takes any."""
+WIDE: Final = 2
+"""A radius that is not 1, where a clustering takes points of any."""
+OPPOSITE: Final[Sequence[World]] = (
+    (*((-0.9, 0.1),) * 30, *((0.4, -0.2),) * 10),
+    (*((0.3, -0.1),) * 30, *((-0.2, 0.4),) * 10),
+)
+"""Two worlds that are clustered in both orders."""
+ASKED: Final[Sequence[Beside[int]]] = ((43, 44, 1.0),)
+"""Numbers of points that no other world has, those of nobody counted; a clustering may follow them where they are
+public, by less than one point may move what a mechanism is given."""
+
+
+@final
+@dataclass(frozen=True)
+class _Given:
+    """How points are handed over.
+
+    Attributes:
+        source: Seed of the noise of releases that are drawn.
+        place: Where the point that changes stands among the others: 0 first, 1 in the middle, 2 last.
+        public: Public points beside them.
+        radius: Of the points, where a mechanism has none of its own. Worlds are in units of it.
+    """
+
+    source: int
+    place: int = 2
+    public: World = ()
+    radius: int = 1
+
+    def among(self, crowd: World, changed: World) -> World:
+        """The point that changes, or none, at its place among the others."""
+        at = len(crowd) * self.place // 2
+        return (*crowd[:at], *changed, *crowd[at:])
+
+    def __str__(self) -> str:
+        public = f", beside public {_shown(self.public)}" if self.public else ""
+        return public + (f", in units of a radius of {self.radius}" if self.radius != 1 else "")
+
+
+USUAL: Final = _Given(0)
+PLACES: Final = (_Given(1, place=0), _Given(2, place=1))
+"""The point that changes stands elsewhere among others than last."""
 
 
 def check_clustering(mechanism: Any, name: str, subject: str, report: Report) -> None:
@@ -73,10 +123,25 @@ def _under(mechanism: Any, adjacency: Adjacency) -> Any:
         return None
 
 
-def points_of(mechanism: Any, world: World = SPOTS) -> PrivatePoints:
-    """Points as this clustering takes them."""
-    radius = getattr(mechanism, "radius", 1)
-    return PrivatePoints(world, adjacency=mechanism.adjacency, radius=radius, dimension=2)
+def points_of(mechanism: Any) -> PrivatePoints:
+    """Points as this clustering takes them.
+
+    Raises:
+        ContractError: It refuses points in a plane, of which all worlds are.
+    """
+    name, _ = release_of(type(mechanism))
+    points = _points(mechanism, SPOTS, USUAL)
+    try:
+        getattr(mechanism, name)(points, seeded(USUAL.source))
+    except InputError as error:
+        raise ContractError("drive", subject_of(mechanism), f"it refuses {points!r}: {error}") from error
+    return points
+
+
+def _points(mechanism: Any, world: World, given: _Given) -> PrivatePoints:
+    radius = getattr(mechanism, "radius", given.radius)
+    places = np.array(world, dtype=np.float64).reshape(-1, 2) * given.radius
+    return PrivatePoints(places, adjacency=mechanism.adjacency, radius=radius, dimension=2)
 
 
 @final
@@ -89,21 +154,39 @@ class _Clustering:
         self.report = report
 
     def check(self) -> None:
+        """Every contract that applies."""
         losses = Losses(self.adjacency)
-        for near in map(self._around, CROWDS):
-            for told in (None, _none_left, _all_kept):
-                self._pairs(near, told, losses)
-        for near in self._ladders():
-            for told in (None, _all_kept):
-                self._pairs(near, told, losses)
+        wholly = [USUAL, *self._others()]
+        for given in (*wholly, *PLACES):
+            for crowd in CROWDS if given in wholly else CROWDS[1:]:
+                for told in TOLD:
+                    self._pairs(self._around(crowd, given), given, told, losses)
+        for given in wholly:
+            for near in self._ladders():
+                for told in (None, _all_kept):
+                    self._pairs(near, given, told, losses)
+        self._any_order()
+        self._alone()
         if found := losses.exceed(self.mechanism.event, DELTA):
             raise ContractError("composition", self.subject, found[0], found[1])
         self.report.kept("composition", losses.pairs, "pairs of clusterings whose losses stay within the event")
 
-    def _around(self, crowd: World) -> Near:
+    def _others(self) -> Iterator[_Given]:
+        """Public points and another radius, where it takes them."""
+        others = [_Given(3, public=PUBLIC)] if "public" in inspect.signature(self.cluster).parameters else []
+        others += [] if hasattr(self.mechanism, "radius") else [_Given(4, radius=WIDE)]
+        for given in others:
+            try:
+                self.cluster(_points(self.mechanism, SPOTS, given), seeded(given.source), **_named(given))
+            except InputError as error:
+                self.report.refused.append(f"{self.adjacency.value}{given}: {error}")
+            else:
+                yield given
+
+    def _around(self, crowd: World, given: _Given) -> Near:
         """One point at every place, and nobody there."""
-        one_less = crowd if self.adjacency is Adjacency.ADD_REMOVE else (*crowd, NULL)
-        worlds = [one_less, *((*crowd, spot) for spot in SPOTS)]
+        gone = () if self.adjacency is Adjacency.ADD_REMOVE else (NULL,)
+        worlds = [given.among(crowd, changed) for changed in (gone, *((spot,) for spot in SPOTS))]
         if self.adjacency is Adjacency.REPLACE_ONE:
             return worlds, [(i, j) for i in range(len(worlds)) for j in range(i)]
         return worlds, [(0, i) for i in range(1, len(worlds))]
@@ -115,31 +198,30 @@ class _Clustering:
             worlds = [(*(FAR,) * TOP, *(p for p in world if not (comes and p is NULL))) for world in rungs]
             yield worlds, pairs_of(worlds)
 
-    def _pairs(self, near: Near, told: Teller | None, losses: Losses) -> None:
+    def _pairs(self, near: Near, given: _Given, told: Teller | None, losses: Losses) -> None:
         """The same releases in all of these worlds."""
         worlds, pairs = near
-        for source in range(SOURCES):
-            for tapes in replayed(partial(self._with_coins, worlds, told, source)):
-                for one, other in pairs:
-                    where = f"{_shown(worlds[one])} and {_shown(worlds[other])}, {self.adjacency.value}"
-                    for draw, twin in zip(tapes[one].draws, tapes[other].draws, strict=True):
-                        if problem := too_far(draw, twin, self.adjacency):
-                            raise ContractError("sensitivity", self.subject, f"{draw.mechanism!r} {problem}", where)
-                    losses.add(losses_of(tapes[one].draws, tapes[other].draws), where)
-                self.report.kept("sensitivity", len(pairs), "pairs that move by no more than mechanisms were told")
+        for tapes in replayed(partial(self._with_coins, worlds, given, told)):
+            for one, other in pairs:
+                where = self._two(worlds[one], worlds[other], given)
+                for draw, twin in zip(tapes[one].draws, tapes[other].draws, strict=True):
+                    if problem := too_far(draw, twin, self.adjacency):
+                        raise ContractError("sensitivity", self.subject, f"{draw.mechanism!r} {problem}", where)
+                losses.add(losses_of(tapes[one].draws, tapes[other].draws), where)
+            self.report.kept("sensitivity", len(pairs), "pairs that move by no more than mechanisms were told")
 
     def _with_coins(
-        self, worlds: Sequence[World], told: Teller | None, source: int, seed: int, answers: Teller | None
+        self, worlds: Sequence[World], given: _Given, told: Teller | None, seed: int, answers: Teller | None
     ) -> tuple[list[Tape], list[int]]:
         """Clusterings of all worlds, with the releases of the first; and the coins of its own that were thrown."""
         coins = Coins(seed)
-        first, made = self._run(worlds[0], answers or told, coins, seeded(source))
+        first, made = self._run(worlds[0], answers or told, coins, given)
         if not first.draws:
             raise ContractError("drive", self.subject, "it draws from no mechanism of the package", _shown(worlds[0]))
         tapes = [first]
         for world in worlds[1:]:
-            again, where = Coins(seed), f"{_shown(worlds[0])} and {_shown(world)}, {self.adjacency.value}"
-            tape, released = self._run(world, teller(first, []), again, seeded(source))
+            again, where = Coins(seed), self._two(worlds[0], world, given)
+            tape, released = self._run(world, teller(first, []), again, given)
             if problem := first_difference(first.trace, tape.trace):
                 raise ContractError("asks", self.subject, problem, where)
             if again.bounds != coins.bounds:
@@ -151,15 +233,71 @@ class _Clustering:
         self.report.kept("post-processing", len(worlds), "worlds with the same clustering of the same releases")
         return tapes, coins.bounds
 
-    def _run(self, world: World, told: Teller | None, coins: Coins, noise: Randomness) -> tuple[Tape, Any]:
-        tape = Tape(coins, told, noise=noise)
-        points = points_of(self.mechanism, world)
-        with running(tape), must_not_raise("neighbours", self.subject, "it", _shown(world)):
+    def _any_order(self) -> None:
+        """Points in another order give the same sums, and the same clustering of the same releases."""
+        for crowd in CROWDS:
+            world = (*SPOTS, NULL, *crowd)
+            for told in TOLD:
+                coins = Coins(0)
+                tape, made = self._run(world, told, coins, USUAL)
+                if coins.bounds:
+                    self.report.not_compared(f"{self.subject}: points in another order, where it throws coins")
+                    return
+                for other in (world[::-1], (*world[1::2], *world[::2])):
+                    twin, again = self._run(other, teller(tape, []), Coins(0), USUAL)
+                    if _read(tape, made) != _read(twin, again):
+                        problem = "what it adds up, or makes of the same releases, depends on the order of points"
+                        problem += "; where their number is public, that is no proof" * self.adjacency.size_is_public
+                        raise ContractError("order", self.subject, problem, self._two(world, other, USUAL))
+                    self.report.kept("order", 1, "worlds in another order")
+
+    def _alone(self) -> None:
+        """What a clustering draws from follows from its own points: nothing is kept from an earlier one."""
+        first: list[Tape] = []
+
+        def drawn_from(size: int, number: int) -> FloatArray:
+            world = (*OPPOSITE[number], *(NULL,) * (size - len(OPPOSITE[number])))
+            tape, _ = self._run(world, teller(first[0], []) if first else None, Coins(0), USUAL)
+            first.append(tape)
+            return np.concatenate([np.zeros(0), *(_in_bounds(draw.aggregate) for draw in tape.draws)])
+
+        where = self._two(OPPOSITE[0], OPPOSITE[1], USUAL)
+        if problem := follows_the_order(drawn_from, ASKED):
+            raise ContractError("state", self.subject, problem, where)
+        if not plans_alike(
+            lambda world: self._run(world, None, Coins(0), USUAL), OPPOSITE, lambda: self.mechanism.event
+        ):
+            raise ContractError("state", self.subject, PLANS, where)
+        self.report.kept("state", 4 * len(ASKED), "clusterings that do not follow what was clustered before")
+
+    def _run(self, world: World, told: Teller | None, coins: Coins, given: _Given) -> tuple[Tape, Any]:
+        tape = Tape(coins, told, noise=seeded(given.source))
+        points = _points(self.mechanism, world, given)
+        with running(tape), must_not_raise("neighbours", self.subject, "it", f"{_shown(world)}{given}"):
             try:
-                released = self.cluster(points, tape.randomness)
+                released = self.cluster(points, tape.randomness, **_named(given))
             except WrongDrawError as wrong:
                 raise ContractError("sampler", self.subject, str(wrong), _shown(world)) from None
         return tape, released
+
+    def _two(self, one: World, other: World, given: _Given) -> str:
+        return f"{_shown(one)} and {_shown(other)}, {self.adjacency.value}{given}"
+
+
+def _named(given: _Given) -> dict[str, Any]:
+    return {"public": np.array(given.public)} if given.public else {}
+
+
+def _read(tape: Tape, made: Any) -> Any:
+    """All that a clustering gave to mechanisms and what it made of their releases, to be compared."""
+    return tape.trace, [fingerprint(numbers_of(draw.aggregate)) for draw in tape.draws], fingerprint(made)
+
+
+def _in_bounds(aggregate: Any) -> FloatArray:
+    """What a mechanism is given, in units of what it is told that one change moves it by."""
+    if isinstance(aggregate, VectorSum):
+        return numbers_of(aggregate) / math.sqrt(aggregate.squared_l2)
+    return numbers_of(aggregate) / (aggregate.sensitivity if isinstance(aggregate, Scores) else aggregate.l1)
 
 
 def _telling(steps: Callable[[int, int], int]) -> Teller:
@@ -176,6 +314,7 @@ def _telling(steps: Callable[[int, int], int]) -> Teller:
 
 _none_left: Final = _telling(lambda at, size: -MUCH)
 _all_kept: Final = _telling(lambda at, size: MUCH if at in (0, size - 1) else 0)
+TOLD: Final = (None, _none_left, _all_kept)
 
 
 def _shown(world: World) -> str:

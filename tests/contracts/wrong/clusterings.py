@@ -1,4 +1,4 @@
-"""Private clusterings with one mistake each. None is registered."""
+"""Private clusterings with one mistake each, and right ones of one's own. None is registered."""
 
 from __future__ import annotations
 
@@ -8,12 +8,15 @@ from typing import ClassVar
 
 import numpy as np
 
+from sottovoce.errors import ParameterError
+from sottovoce.mechanisms.base import Mechanism
 from sottovoce.mechanisms.clustering.price import Level
 from sottovoce.mechanisms.clustering.private_clustering import DPM
 from sottovoce.mechanisms.clustering.projection import PublicProjection
+from sottovoce.mechanisms.gaussian import GaussianVector
 from sottovoce.privacy.aggregates import Scores, VectorSum
-from sottovoce.privacy.events import ComposedDpEvent
-from sottovoce.privacy.points import PrivatePoints
+from sottovoce.privacy.events import ComposedDpEvent, SelfComposedDpEvent, ZCDpEvent
+from sottovoce.privacy.points import PrivatePoints, bound_of, grid_rows
 from sottovoce.privacy.unit import Adjacency
 from sottovoce.randomness import Randomness, SeededRandomness
 
@@ -133,3 +136,143 @@ class NoMechanism(DPM):
 
     def cluster(self, points: PrivatePoints, randomness: Randomness, public=None):
         return [Fraction(int(n)) for n in points.rows.sum(axis=0)]
+
+
+class ThreeDimensions(DPM):
+    """Right, and of points that are not in a plane: it refuses the worlds."""
+
+
+@dataclass(frozen=True)
+class Means(Mechanism):
+    """Right: two centres, twice moved to the noisy mean of the points that are nearest, public ones among them."""
+
+    adjacency: Adjacency = Adjacency.REPLACE_ONE
+    rho: float = 0.5
+
+    @property
+    def event(self):
+        return SelfComposedDpEvent(ZCDpEvent(self.rho), 2)
+
+    def cluster(self, points: PrivatePoints, randomness: Randomness, public=None):
+        bound = self.bound(points)
+        rows, known = self.rows(points), grid_rows(np.empty((0, 2)) if public is None else public, points.radius)
+        centres = self.start(rows, bound)
+        for _ in range(2):
+            sums = self.sums(rows, centres, bound) + self.sums(known, centres, bound) * self.weight(rows, known)
+            told = VectorSum(sums.ravel(), squared_l2=self.squared(bound), adjacency=self.adjacency)
+            noisy = np.array(GaussianVector(self.rho).release(told, randomness).steps).reshape(2, 3)
+            centres = np.clip(noisy[:, :2] / np.maximum(noisy[:, 2:] / bound, 1.0), -bound, bound)
+        return centres.tolist()
+
+    def bound(self, points):
+        return bound_of(points.radius)
+
+    def rows(self, points):
+        return points.rows
+
+    def start(self, rows, bound):
+        return np.array([[-bound / 2, 0.0], [bound / 2, 0.0]])
+
+    def weight(self, rows, known):
+        """How often a public point counts."""
+        return 1
+
+    def squared(self, bound):
+        """A point adds to a sum and to a count in units of the bound; replaced, it turns round or goes elsewhere."""
+        return (4 if self.adjacency is Adjacency.REPLACE_ONE else 2) * bound * bound
+
+    def sums(self, rows, centres, bound):
+        """The sum of the points that are nearest to each centre, and their number in units of the bound."""
+        own = ((rows[:, None, :] - centres) ** 2).sum(axis=2).argmin(axis=1)
+        parts = [rows[own == centre] for centre in (0, 1)]
+        return np.array([[*part.sum(axis=0), len(part) * bound] for part in parts], dtype=np.int64)
+
+
+class OfAUnitBall(Means):
+    """Right: takes no other points than those of radius 1."""
+
+    def cluster(self, points: PrivatePoints, randomness: Randomness):
+        if points.radius != 1:
+            raise ParameterError("radius of the points", points.radius, "1")
+        return super().cluster(points, randomness)
+
+
+class StartsAtTheFirst(Means):
+    """Its centres start at two points of the data."""
+
+    def start(self, rows, bound):
+        return rows[:2].astype(float) if len(rows) > 1 else super().start(rows, bound)
+
+
+class StartsInTheMiddle(Means):
+    """A centre starts at the point that stands in the middle of many."""
+
+    def start(self, rows, bound):
+        usual = super().start(rows, bound)
+        return np.array([rows[(len(rows) - 1) // 2], usual[1]]) if len(rows) > 60 else usual
+
+
+class StartsAtTheSixtieth(Means):
+    """A centre starts at one point of the data, where there are that many."""
+
+    def start(self, rows, bound):
+        usual = super().start(rows, bound)
+        return np.array([rows[59], usual[1]]) if len(rows) > 59 else usual
+
+
+class KeepsPointsOfASize(Means):
+    """Clusters the first points of each public number again."""
+
+    kept: ClassVar = {}
+
+    def rows(self, points):
+        return self.kept.setdefault((self.adjacency, points.slots), points.rows)
+
+
+class KeepsEveryPoint(Means):
+    """Clusters the first points of each adjacency again."""
+
+    kept: ClassVar = {}
+
+    def rows(self, points):
+        return self.kept.setdefault(self.adjacency, points.rows)
+
+
+class KeepsAClipOfASize(Means):
+    """Cuts coordinates at the largest of the first data set of each public number."""
+
+    kept: ClassVar = {}
+
+    def rows(self, points):
+        most = np.abs(points.rows).max(initial=1)
+        if points.slots is not None:
+            most = self.kept.setdefault((self.adjacency, points.slots), most)
+        return np.clip(points.rows, -most, most)
+
+
+class ChargesByTheLastPoints(Means):
+    """Says what it costs by the points that it saw last."""
+
+    last: ClassVar = [2]
+
+    @property
+    def event(self):
+        return SelfComposedDpEvent(ZCDpEvent(self.rho), self.last[0])
+
+    def rows(self, points):
+        self.last[0] = 2 + int((points.rows.sum(axis=0) > 0).all())
+        return points.rows
+
+
+class PublicWeighAsMuch(Means):
+    """Public points weigh as much as the private ones do together."""
+
+    def weight(self, rows, known):
+        return max(1, len(rows) // max(1, len(known)))
+
+
+class OfRadiusOne(Means):
+    """Says how far a point of radius 1 moves its sums, whatever their radius is."""
+
+    def squared(self, bound):
+        return super().squared(bound_of(1))
