@@ -8,6 +8,7 @@ import pytest
 import sottovoce as sv
 from sottovoce.errors import InputError, ParameterError
 from sottovoce.models.fake import FakeScorer, FakeStepper
+from sottovoce.randomness import SystemRandomness
 from sottovoce.records.sealed import PrivateRecords, Row
 
 ROWS = [Row(i, {"text": f"zq{i}xv", "label": "a"}) for i in range(5)]
@@ -41,7 +42,7 @@ def writer(**changed):
         ("records", "path"), ("records", ROWS), ("records", [{"text": "zq1xv"}]), ("task", "agnews"), ("method", 3),
         ("model", 3), ("adjacency", 3), ("adjacency", None), ("budget", "8,1e-6"), ("budget", (8, 1e-6)), ("ledger", 3),
         ("caller", 3), ("partition", 4), ("demonstrations", 3), ("demonstrations", ["x"]), ("randomness", 3),
-        ("randomness", "x"), ("randomness", 0), ("randomness", np.array([1, 2])),
+        ("randomness", "x"), ("randomness", 0), ("randomness", np.array([1, 2])), ("randomness", SystemRandomness),
     ],
 )  # fmt: skip
 def test_a_session_of_anything_else_is_refused_by_name_and_kind(name, value):

@@ -47,14 +47,9 @@ from sottovoce.models.embedded.sentence_encoder import DEFAULT_PACKAGE
 from sottovoce.models.fake import FakeScorer, FakeStepper
 from sottovoce.models.features import VectorScorer, vector_text
 from sottovoce.models.registry import load_scorer
-from sottovoce.privacy.events import BoundedRange
 from sottovoce.privacy.ledger.budget import Budget
-from sottovoce.privacy.ledger.ledger import Ledger, Reservation
+from sottovoce.privacy.ledger.ledger import Ledger
 from sottovoce.privacy.ledger.location import PICKLED
-from sottovoce.privacy.ledger.opening import open_account
-from sottovoce.privacy.unit import Adjacency
-from sottovoce.records.sealed import PrivateRecords, unseal
-from sottovoce.sklearn import inputs as data_inputs
 from sottovoce.sklearn.classifier import PrivateICLClassifier
 from sottovoce.sklearn.inputs import UnusableDataError
 from sottovoce.tasks import Example, Task
@@ -441,43 +436,27 @@ def test_records_that_have_a_budget_share_no_other(part, how, tmp_path):
 
 def test_rows_of_numbers_have_one_budget_in_whatever_precision_they_are_held(tmp_path):
     X, y = np.random.default_rng(3).normal(size=(60, 4)) * [1, 1e-12, 1e12, 0], np.arange(60) % 2
-    X[0, 0] = X[1, 0] = 2**24 + 1  # a whole number that 32 bits do not hold counts as it is
-    groups = [f"g{i // 2}" for i in range(60)]
-    assert len(np.unique([fingerprint_of_rows(X * (1 + step), y) for step in (0, 1e-3)])) == 2
-    single = X[2:].astype(np.float32)
-    held = [X[2:], single, single.astype(float), pd.DataFrame(single), single.tolist()]
-    for own in (None, groups[2:]):
-        assert len({fingerprint_of_rows(rows, y[2:], own) for rows in held}) == 1
     fitted = PrivateICLClassifier(classes=[0, 1], method="class-means", epsilon=8, budget_epsilon=8)
-    fitted.set_params(ledger=str(tmp_path / "first.db")).fit(X[2:], y[2:])
-    with pytest.raises(LedgerMismatchError, match=r"first\.db already"):
-        clone(fitted).set_params(ledger=str(tmp_path / "second.db")).fit(single, y[2:])
+    fitted.set_params(ledger=str(tmp_path / "first.db")).fit(X, y)
+    single = X.astype(np.float32)
+    for rows in (single, single.astype(float), pd.DataFrame(single), single.tolist(), single[:40], -(-1 * single)):
+        with pytest.raises(LedgerMismatchError, match="no new records"):
+            clone(fitted).set_params(ledger=str(tmp_path / "second.db")).fit(rows, y[: len(rows)])
+    with pytest.raises(InputError, match="most of these rows are private records"):
+        clone(fitted).set_params(ledger=str(tmp_path / "third.db"), pool=single).fit(X + 1, y)
+    clone(fitted).set_params(ledger=str(tmp_path / "fourth.db")).fit(X + 1, y)
 
 
-@pytest.mark.parametrize("groups", [None, [f"g{i // 2}" for i in range(40)]])
-def test_the_account_of_rows_of_numbers_from_an_earlier_version_goes_on(groups, tmp_path):
-    X, y, path = np.random.default_rng(4).normal(size=(40, 4)), np.arange(40) % 2, str(tmp_path / "kept.db")
-    records = records_of_rows(X, y, groups)
-    before = PrivateRecords([row for unit in unseal(records) for row in unit], source="X", unit=records.unit)
-    assert before.fingerprint != records.fingerprint
-    assert [*before.fingerprints()] == [*records.fingerprints()][1:]
-    account = open_account(before, Adjacency.REPLACE_ONE, Budget(2.0), path, None)
-    account.reserve([Reservation("r", BoundedRange(0.5), "r")])
-    again = open_account(records, Adjacency.REPLACE_ONE, None, None, None)
-    assert (again.opened_by.path, again.balance().left) == (path, 1.5)
-
-
-def records_of_rows(X, y, groups=None):
-    classifier = PrivateICLClassifier(classes=[0, 1])
-    field, cells = classifier._cells(X)
-    labels = data_inputs.labels(y, "y", len(cells))
-    classes = classifier._declared_classes(labels)
-    names = data_inputs.names(labels, classes, data_inputs.task(field, classes))
-    return data_inputs.sealed(field, cells, names, groups)
-
-
-def fingerprint_of_rows(X, y, groups=None):
-    return records_of_rows(X, y, groups).fingerprint
+@pytest.mark.parametrize("huge", [[2**63 + n for n in range(4)] + [-1], [2**53 + n for n in range(4)] + [0.5]])
+def test_groups_that_would_become_one_are_refused(huge):
+    X, y = np.random.default_rng(4).normal(size=(40, 4)), np.arange(40) % 2
+    groups = [huge[n % 5] for n in range(40)]
+    fitted = PrivateICLClassifier(
+        classes=[0, 1], method="class-means", epsilon=8, budget_epsilon=8, ledger=Ledger(":memory:")
+    )
+    with pytest.raises(UnusableDataError, match="Give them as texts"):
+        fitted.fit(X, y, groups=groups)
+    assert fitted.fit(X, y, groups=[str(group) for group in groups]).remaining_.answers == 1
 
 
 def test_folds_and_new_records_share_the_budget_of_the_ledger_and_no_second_one(tmp_path):

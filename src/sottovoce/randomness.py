@@ -69,7 +69,7 @@ def source_of(given: object) -> Randomness:
     """
     if given is None:
         return SystemRandomness()
-    if not isinstance(given, Randomness):
+    if isinstance(given, type) or not isinstance(given, Randomness):
         raise ParameterError("randomness", type(given).__name__, "a source of noise, or None")
     return given
 

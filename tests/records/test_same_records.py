@@ -127,6 +127,7 @@ def test_lists_arrays_and_objects_are_the_same_in_every_format_that_has_them(tmp
         (dt.timedelta(days=1, seconds=1.5), pd.Timedelta(days=1, seconds=1.5), "1 days 00:00:01.500000",
          np.timedelta64(86_401_500, "ms"), "1 day, 0:00:01.500000", "P1DT0H0M1.500S"),
         (pd.Timedelta(seconds=-1.5), "-1 days +23:59:58.500000", "P-1DT23H59M58.500S", "-1 day, 23:59:58.500000"),
+        (pd.Timedelta.min, "-106752 days +00:12:43.145224"),
         ([1, None, "a"], (1.0, None, "a"), np.array([1, None, "a"], object), '[1, null, "a"]'),
         ({"b": 1, "a": None}, {"b": "1"}, '{"b": 1.0}', [("b", 1)]),
         (b"\x89PNG\xff", "iVBOR/8="),

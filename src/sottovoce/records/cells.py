@@ -112,7 +112,7 @@ def _plain(value: Any, depth: int) -> Any:
     if isinstance(value, Mapping):
         return _mapping(value.items(), depth)
     if isinstance(value, timedelta):  # pandas' own ones too, but for their nanoseconds
-        return f"{value.days} days {_clock(value - timedelta(value.days))}"
+        return f"{value.days} days {_clock(value)}"
     if isinstance(value, date | time):
         return _text(value.isoformat(), depth)
     return _plain_of_other(value, depth)

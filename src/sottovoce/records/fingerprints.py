@@ -78,7 +78,11 @@ _PLACES: Final = np.array([2, 3, 1, 0])
 _SHORT_WORD: Final = 0
 _CODE: Final = 4
 _ADDRESS: Final = 5
-"""Texts by themselves; in its column the first is a phrase, the others are names or phrases, or they are nothing."""
+_ROW: Final = 6
+"""Texts by themselves; in its column the first is a phrase, the others are names or phrases, or they are nothing. The
+last is a row of numbers: a phrase where rows hardly repeat, equal ones among them."""
+FRACTIONS: Final = 2
+_NUMBERS: Final = re.compile(r"[-+.0-9eE \t\n]+")
 _LETTER: Final = re.compile(r"[^\W\d_]")
 _LETTERED: Final = re.compile(rf"(?:[^\W\d_][\W\d_]*){{{LETTERS}}}")
 _LONG_WORD: Final = re.compile(rf"[^\W\d_]{{{LETTERS},}}")
@@ -162,6 +166,13 @@ def marks_and_sight(rows: Iterable[Values], key: bytes) -> tuple[MarkArray, int]
         whole_marks.append(_mark(key, b"record\0" + _joined(cells)))
         pictures = [(name, text) for name, text in cells if _is_picture(text)]
         for name, text in cells:
+            if (numbers := _numbers(text)) is not None:
+                places.append(place)
+                columns.append(_mark(key, b"numbers in\0" + _encoded(name)))
+                text_marks.append(_mark(key, b"numbers\0" + numbers) & ~3)
+                kinds.append(_ROW)
+                forms.append(text_marks[-1])
+                continue
             if not _is_distinctive(text) or (pictures and name == "id" and text.lower().endswith(PICTURES)):
                 continue
             if name not in names:
@@ -207,6 +218,22 @@ def _shown(picture: str) -> list[bytes] | None:
     from sottovoce.records.pictures import digests_of_shown
 
     return digests_of_shown(picture)
+
+
+def _numbers(text: str) -> bytes | None:
+    """Several numbers with blanks between them, as 32-bit floats, however many digits they are written with; ``None``
+    of any other text, and of numbers of which less than ``FRACTIONS`` are fractions: those are dates, codes and names.
+    """
+    if text[0] not in "+-.0123456789" or " " not in text or not _NUMBERS.fullmatch(text):
+        return None
+    try:
+        values = np.array(text.split(), np.float64)
+    except ValueError:
+        return None
+    with np.errstate(all="ignore"):
+        if np.count_nonzero(values % 1) < FRACTIONS:
+            return None
+        return (values.astype("<f4") + np.float32(0)).tobytes()  # and no zero has a sign
 
 
 def _is_distinctive(text: str) -> bool:
@@ -304,13 +331,15 @@ def _own_texts(
     commonest = np.zeros(len(texts))
     np.maximum.at(commonest, column, shared)
     few = (commonest <= np.minimum(texts, EVEN * means))[column]
-    few &= alike >= SENTENCE
-    kinds = np.array([PHRASE, PHRASE, NAME, SENTENCE, NAME, NAME], np.uint64)[alike]
+    few &= (alike >= SENTENCE) & (alike != _ROW)
+    kinds = np.array([PHRASE, PHRASE, NAME, SENTENCE, NAME, NAME, PHRASE], np.uint64)[alike]
     _, form = np.unique(forms ^ columns, return_inverse=True)
     kinds[(np.bincount(form, counted / np.maximum(shared, 1))[form] > 1.5) & (forms != marks)] = NUMBERED
-    most = np.array([WORD_REPEATS, PHRASE_REPEATS, WORD_REPEATS, *[SENTENCE_REPEATS] * 3])[alike]
+    most = np.array([WORD_REPEATS, PHRASE_REPEATS, WORD_REPEATS, *[SENTENCE_REPEATS] * 3, WORD_REPEATS])[alike]
+    repeated = (np.bincount(column) / np.maximum(texts, 1))[column]
+    crowded = (alike == _ROW) & (repeated > WORD_REPEATS)
     boilerplate = (shared > max(FEW_ROWS, COMMONEST * np.count_nonzero(different))) & ~few
-    own: NDArray[np.bool_] = (mean <= most) & ~boilerplate
+    own: NDArray[np.bool_] = (mean <= most) & ~boilerplate & ~crowded
     return own, np.where(mean <= DIFFERENT, kinds, np.uint64(PHRASE))[own]
 
 

@@ -159,8 +159,6 @@ class PrivateRecords(Opaque):
             synthetic records may be answered with a seeded source of noise.
         whole: The same rows before their texts were cut, if they were cut: these identify the data set and its units.
         reading: How they were read from their file.
-        formerly: The same rows as earlier versions of this package took them to identify the data set, where that was
-            otherwise.
 
     Attributes:
         fingerprint: Identifies the data set by content and units, whatever its order or file format.
@@ -179,10 +177,8 @@ class PrivateRecords(Opaque):
         "_check",
         "_count",
         "_first_fingerprint",
-        "_formerly",
         "_marks",
         "_open",
-        "_second",
         "_whole",
         "fingerprint",
         "held",
@@ -203,7 +199,6 @@ class PrivateRecords(Opaque):
         synthetic: bool = False,
         whole: Sequence[Row] | None = None,
         reading: Reading | None = None,
-        formerly: Sequence[Row] | None = None,
     ) -> None:
         held, wholes = tuple(rows), None if whole is None else tuple(whole)
         if not held:
@@ -224,9 +219,6 @@ class PrivateRecords(Opaque):
         self._check: Callable[[], None] = lambda: None
         self._count, self.held = len(units), True
         self._first_fingerprint: list[str] = []  # worked out once, where it is asked for
-        former = values if formerly is None else tuple(row.values for row in formerly)
-        self._formerly: Callable[[], Iterable[Mapping[str, object]]] = lambda: former
-        self._second = () if formerly is None else (fingerprint_of([[former[at] for at in unit] for unit in places]),)
         self._marks: dict[bytes, tuple[MarkArray, int]] = {}
         self.fingerprint = fingerprint_of([[values[place] for place in unit] for unit in places])
 
@@ -275,8 +267,7 @@ class PrivateRecords(Opaque):
         self.unit, self.source, self.size_is_public, self.synthetic = chosen, source, False, synthetic
         self.reading = reading or Reading()
         self._open = lambda: _in_units((beside(row, whole) for row, whole in passes()), chosen)
-        self._whole = self._formerly = lambda: (whole.values for _, whole in passes())
-        self._second = ()
+        self._whole = lambda: (whole.values for _, whole in passes())
         self._check, self.held = check, False
         self._first_fingerprint, self._marks = [], {}
         self._count, self.fingerprint = look.units(chosen), fingerprint_of_digests(look.digests(chosen))
@@ -315,13 +306,12 @@ class PrivateRecords(Opaque):
     def first_fingerprint(self) -> str:
         """The fingerprint of the same records in versions of this package before the second format."""
         if not self._first_fingerprint:
-            self._first_fingerprint.append(first_fingerprint(self._formerly()))
+            self._first_fingerprint.append(first_fingerprint(self._whole()))
         return self._first_fingerprint[0]
 
     def fingerprints(self) -> Iterator[str]:
         """The fingerprint, then those that earlier versions of this package knew the same records by."""
         yield self.fingerprint
-        yield from self._second
         yield self.first_fingerprint()
 
     def marks(self, key: bytes) -> MarkArray:

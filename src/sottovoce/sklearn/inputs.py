@@ -13,8 +13,7 @@ from numpy.typing import NDArray
 
 from sottovoce.errors import InputError, RecordError
 from sottovoce.models.base import FloatArray
-from sottovoce.models.features import vector_text
-from sottovoce.records.sealed import RECORD_UNIT, UNIT_COLUMN, PrivateRecords, Row, is_missing
+from sottovoce.records.sealed import RECORD_UNIT, UNIT_COLUMN, PrivateRecords, Row, identity_text, is_missing
 from sottovoce.tasks import Task
 
 TEXT: Final = "text"
@@ -129,29 +128,14 @@ def sealed(
     columns: dict[str, Sequence[Any]] = {field: cells, "label": names}
     unit = RECORD_UNIT if groups is None else UNIT_COLUMN
     if groups is not None:
-        owners = np.asarray(groups, dtype=object)  # as they are: an array of one type makes one of two huge numbers
+        owners = np.asarray(groups)
         if owners.shape != (len(cells),):
             raise UnusableDataError("groups must have one entry for every row of X.")
+        given = np.asarray(groups, dtype=object)
+        if len(set(map(identity_text, owners.tolist()))) < len(set(map(identity_text, given.tolist()))):
+            raise UnusableDataError("groups holds ids that an array of one type makes one of. Give them as texts.")
         columns[UNIT_COLUMN] = owners.tolist()
-    held = tuple(rows(columns))
-    if field == TEXT:
-        return PrivateRecords(held, source="X", unit=unit, synthetic=synthetic)
-    whole = tuple(rows({**columns, field: [identifying_text(cell) for cell in cells]}))
-    return PrivateRecords(held, source="X", unit=unit, synthetic=synthetic, whole=whole, formerly=held)
-
-
-def identifying_text(cell: str) -> str:
-    """A row of numbers as its data set is identified by: fractions as the nearest 32-bit floats, as in other records.
-
-    Example:
-        >>> identifying_text("0.1 3.0"), identifying_text("0.10000000149011612 3.0")
-        ('0.10000000149011612 3.0', '0.10000000149011612 3.0')
-    """
-    values = np.array(cell.split(), dtype=np.float64)
-    with np.errstate(over="ignore", under="ignore"):
-        nearest = values.astype(np.float32).astype(np.float64)
-    exact = (values == np.floor(values)) | ~np.isfinite(nearest) | (nearest == 0)
-    return vector_text(np.where(exact, values, nearest) + 0.0)  # and no zero has a sign
+    return PrivateRecords(rows(columns), source="X", unit=unit, synthetic=synthetic)
 
 
 def rows(columns: dict[str, Sequence[Any]]) -> Iterator[Row]:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+
 import pytest
 
 torch = pytest.importorskip("torch")
@@ -36,6 +38,15 @@ def test_a_model_is_told_by_its_weights_its_dtype_and_its_template(tmp_path, loa
     tiny.save(model, tmp_path / "m", chat_template=tiny.CHAT)
     again = settings(chat=True)
     assert {word for word in first if first[word] != again[word]} == {"model's weights"}
+    template, plain = tmp_path / "m" / "chat_template.jinja", settings(chat=False)
+    template.write_text(template.read_text().replace("assistant", "assistant says"))
+    other = settings(chat=True)
+    assert {word for word in first if again[word] != other[word]} == {"model's prompts"}
+    assert settings(chat=False) == plain
+    stated = tmp_path / "m" / "generation_config.json"
+    ends = json.loads(stated.read_text())
+    stated.write_text(json.dumps({**ends, "eos_token_id": [*range(8)]}))
+    assert (settings(chat=True) == other) == (load is load_scorer)
 
 
 def test_a_model_without_settings_is_told_by_its_name_alone():

@@ -748,8 +748,17 @@ def test_an_expert_is_bit_equal_beside_others_whatever_the_model_and_the_memory(
         assert all(np.ascontiguousarray(each).tobytes() == together.tobytes() for each in again)
 
 
-def test_it_is_told_by_its_weights_and_by_how_it_sees(scorer_of):
-    family = next(iter(worlds.FAMILIES))
-    first, second = scorer_of(family).settings, scorer_of(family, max_pixels=64 * 64).settings
+def test_it_is_told_by_its_weights_and_by_how_it_sees(tmp_path):
+    place = worlds.save(next(iter(worlds.FAMILIES)), tmp_path)
+
+    def settings(**options):
+        return VisionScorer(place, device="cpu", **options).settings
+
+    first, second = settings(), settings(max_pixels=64 * 64)
     assert len(first["weights"]) == 64
     assert {name for name in first if first[name] != second[name]} == {"max_pixels"}
+    seen = tmp_path / "preprocessor_config.json"
+    shapes = json.loads(seen.read_text())
+    seen.write_text(json.dumps({**shapes, "image_mean": [0.1, 0.2, 0.3]}))
+    third = settings()
+    assert {name for name in first if first[name] != third[name]} == {"prompts"}

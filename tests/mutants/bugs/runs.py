@@ -345,11 +345,19 @@ MUTANTS = [
     ),
     Mutant(
         "answers-of-any-weights",
-        "a file of answers goes on with other weights, or another chat template, under the same name",
+        "a file of answers goes on with other weights under the same name",
         "models/base.py",
         "in settings.items()}",
         "in settings.items() if not settings}",
         (_READINGS + "test_a_run_goes_on_with_the_model_that_it_was_begun_with_alone",),
+    ),
+    Mutant(
+        "answers-of-any-template",
+        "a file of answers goes on in another chat template under the same name",
+        "models/huggingface/files.py",
+        '"chat_template", None) if chat else None',
+        '"chat_template", None) if not chat else None',
+        ("tests/models/huggingface/test_settings.py::test_a_model_is_told_by_its_weights_its_dtype_and_its_template",),
     ),
     Mutant(
         "a-limit-that-cuts-nothing-is-another-reading",

@@ -454,7 +454,7 @@ def test_marks_of_the_first_format_are_read_and_written_anew(tmp_path):
         with pytest.raises(LedgerMismatchError, match="no new records"):
             opened(sealed(EDITS[kind]), None)
     opened(sealed(NOTES), path)
-    assert file.read_bytes().startswith(b"sotto marks 5\n")
+    assert file.read_bytes().startswith(b"sotto marks 6\n")
 
 
 @pytest.mark.parametrize("rows", ["long", "short"])
@@ -466,7 +466,7 @@ def test_marks_of_the_second_format_are_read_and_written_anew(tmp_path, rows):
     marks = records.marks(mark_key()).copy()  # the second format had long texts odd and short ones even
     marks[:, 1] ^= np.arange(len(marks), dtype=np.uint64) % 2 * 2
     marks[:, 1] = marks[:, 1] | 1 if rows == "long" else marks[:, 1] & ~np.uint64(1)
-    assert magic == b"sotto marks 5"
+    assert magic == b"sotto marks 6"
     file.write_bytes(b"sotto marks 2\n" + header + b"\n" + marks.astype("<u8").tobytes())
     read = known_records._read(file).marks[:, 1]
     assert (read % 4 == (SENTENCE if rows == "long" else PHRASE)).all()
@@ -474,7 +474,7 @@ def test_marks_of_the_second_format_are_read_and_written_anew(tmp_path, rows):
         with pytest.raises(LedgerMismatchError, match="no new records"):
             opened(sealed(edit), str(tmp_path / f"{kind}.db"))
     opened(records, path)
-    assert file.read_bytes().startswith(b"sotto marks 5\n")
+    assert file.read_bytes().startswith(b"sotto marks 6\n")
     assert np.array_equal(known_records._read(file).marks, records.marks(mark_key()))
 
 
@@ -491,7 +491,53 @@ def test_marks_of_the_third_format_are_read_and_written_anew(tmp_path):
         with pytest.raises(LedgerMismatchError, match="no new records"):
             opened(sealed(edit), str(tmp_path / f"{kind}.db"))
     opened(records, path)
-    assert file.read_bytes().startswith(b"sotto marks 5\n")
+    assert file.read_bytes().startswith(b"sotto marks 6\n")
+
+
+def rows_of_numbers(count, first=0, digits=17, **columns):
+    values = np.random.default_rng(first).normal(size=(count, 4))
+    kept = values if digits == 17 else values.astype(np.float32).astype(float)
+    return [{"numbers": " ".join(map(repr, row)), **columns} for row in kept.tolist()]
+
+
+def test_rows_of_numbers_are_known_however_many_digits_they_are_written_with(tmp_path):
+    opened(sealed(rows_of_numbers(40, label="a")), str(tmp_path / "t.db"))
+    for edit in (
+        rows_of_numbers(40, digits=7, label="a"),
+        rows_of_numbers(40, digits=7, label="b"),
+        rows_of_numbers(40, digits=7)[:25],
+        rows_of_numbers(40) + rows_of_numbers(9, first=1, label="b"),
+        [{"numbers": row["numbers"].replace(" ", "  \t").replace("e", "E")} for row in rows_of_numbers(40)],
+    ):
+        with pytest.raises(LedgerMismatchError, match="no new records"):
+            opened(sealed(edit), str(tmp_path / "other.db"))
+    with pytest.raises(InputError, match="most of these rows are private records"):
+        require_public(rows_of_numbers(40, digits=7), "pool")
+    opened(sealed(rows_of_numbers(40, first=2, label="a")), str(tmp_path / "new.db"))
+    require_public(rows_of_numbers(40, first=3), "pool")
+
+
+@pytest.mark.parametrize("few", [lambda n: f"{n % 7}.5 {n % 3}.25", lambda n: f"{n % 9} {n % 11} {n % 2}"])
+def test_rows_of_a_few_numbers_make_no_other_records_known(tmp_path, few):
+    opened(sealed([{"numbers": few(n), "label": "a"} for n in range(40)]), str(tmp_path / "t.db"))
+    opened(sealed([{"numbers": few(n), "label": "b"} for n in range(200, 240)]), str(tmp_path / "other.db"))
+
+
+def test_marks_of_the_fifth_format_are_read_and_written_anew(tmp_path):
+    path, records = str(tmp_path / "t.db"), sealed(rows_of_numbers(40, label="a"))
+    opened(records, path)
+    (file,) = (home() / "ledgers").glob("*.marks")
+    fields = json.loads(file.read_bytes().split(b"\n", 2)[1])
+    whole = records.marks(mark_key())[:, :1]  # the fifth format had no other mark of rows of numbers
+    header = json.dumps({**fields, "width": 1}).encode()
+    file.write_bytes(b"sotto marks 5\n" + header + b"\n" + whole.astype("<u8").tobytes())
+    for edit in (rows_of_numbers(40, label="a") + rows_of_numbers(1, first=1), rows_of_numbers(40, label="a")[:30]):
+        with pytest.raises(LedgerMismatchError, match="no new records"):
+            opened(sealed(edit), str(tmp_path / "other.db"))
+    opened(records, path)
+    assert file.read_bytes().startswith(b"sotto marks 6\n")
+    with pytest.raises(LedgerMismatchError, match="no new records"):
+        opened(sealed(rows_of_numbers(40, digits=7, label="a")), str(tmp_path / "other.db"))
 
 
 def pictures(level: int, first: int = 0) -> PrivateRecords:
@@ -514,10 +560,10 @@ def test_marks_made_before_pictures_could_be_read_are_written_anew(tmp_path, mon
         opened(pictures(1), path)
     (file,) = (home() / "ledgers").glob("*.marks")
     without = file.read_bytes()
-    for older in (without, without.replace(b"sotto marks 5", b"sotto marks 4")):
+    for older in (without, *(without.replace(b"marks 6", b"marks %d" % number) for number in (5, 4))):
         file.write_bytes(older)
         opened(pictures(1), path)
-        assert file.read_bytes().startswith(b"sotto marks 5\n")
+        assert file.read_bytes().startswith(b"sotto marks 6\n")
         with pytest.raises(LedgerMismatchError, match="no new records"):
             opened(pictures(9), str(tmp_path / "again.db"))
     whole = file.read_bytes()

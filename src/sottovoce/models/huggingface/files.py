@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
@@ -51,6 +52,20 @@ def model_digest(name_or_path: str, loaded: tuple[Any, Any] | None = None) -> st
     numbers = sorted(f"{name} {_tensor_digest(tensor)}" for name, tensor in model.state_dict().items())
     words = json.dumps(sorted(tokenizer.get_vocab().items()))
     return hashlib.sha256("\n".join([model.config.to_json_string(), words, *numbers]).encode()).hexdigest()
+
+
+def prompts_digest(tokenizer: Any, chat: bool, further: Iterable[object] = ()) -> str:
+    """SHA-256 of what prompts are written with beside the files that ``model_digest`` reads.
+
+    Args:
+        tokenizer: Of the transformers library.
+        chat: Whether prompts are written in its chat template.
+        further: What else shapes prompts and texts, such as tokens that end a text.
+    """
+    template = getattr(tokenizer, "chat_template", None) if chat else None
+    special = {name: str(token) for name, token in tokenizer.special_tokens_map.items()}
+    parts = json.dumps([template, special, sorted(map(str, further))], sort_keys=True)
+    return hashlib.sha256(parts.encode()).hexdigest()
 
 
 def _tensor_digest(tensor: torch.Tensor) -> str:

@@ -33,7 +33,7 @@ except ModuleNotFoundError as error:
 from sottovoce.models.huggingface.causal_model import CausalModel, Loaded
 from sottovoce.models.huggingface.contexts import HFContexts, prepare
 from sottovoce.models.huggingface.engine import Engine
-from sottovoce.models.huggingface.files import model_digest
+from sottovoce.models.huggingface.files import model_digest, prompts_digest
 from sottovoce.models.huggingface.foresight import Foresight, foresee
 from sottovoce.models.huggingface.hidden_states import HiddenStates
 from sottovoce.models.huggingface.prefix_cache import PrefixStore
@@ -138,10 +138,12 @@ class TransformersScorer:
             ModelError: A file of the model cannot be read.
         """
         template = bool(getattr(self.model.tokenizer, "chat_template", None))
+        chat = template if self.engine.chat is None else self.engine.chat
         return {
             "weights": model_digest(self._name.removeprefix("hf:"), self._loaded),
             "dtype": str(self.model.dtype),
-            "chat": template if self.engine.chat is None else self.engine.chat,
+            "chat": chat,
+            "prompts": prompts_digest(self.model.tokenizer, chat),
             "score": self._score,
         }
 

@@ -30,7 +30,7 @@ except ModuleNotFoundError as error:
     raise MissingExtraError(error.name or "transformers", "local") from None
 
 from sottovoce.models.huggingface.causal_model import CausalModel, Loaded, quiet
-from sottovoce.models.huggingface.files import model_digest
+from sottovoce.models.huggingface.files import model_digest, prompts_digest
 from sottovoce.models.huggingface.foresight import Foresight, foresee
 from sottovoce.models.huggingface.token_bytes import token_bytes
 from sottovoce.models.huggingface.verdicts import Verdicts
@@ -111,6 +111,7 @@ class TransformersStepper:
         engine = LockstepModel(model, packed_bytes)
         self.parts = PromptParts(model.tokenizer, chat=chat, more_ends=_stated_ends(model))
         self._name, self._layout = named or f"hf:{name_or_path}", layout
+        self._tokenizer = model.tokenizer
         self._digest, self._dtype = partial(model_digest, name_or_path, loaded), str(model.dtype)
         kind = model.device.type
         rows = rows or ROWS[kind]
@@ -143,7 +144,12 @@ class TransformersStepper:
         Raises:
             ModelError: A file of the model cannot be read.
         """
-        return {"weights": self._digest(), "dtype": self._dtype, "chat": self.parts.chat}
+        return {
+            "weights": self._digest(),
+            "dtype": self._dtype,
+            "chat": self.parts.chat,
+            "prompts": prompts_digest(self._tokenizer, self.parts.chat, self.eos_tokens),
+        }
 
     @property
     def layout(self) -> str:

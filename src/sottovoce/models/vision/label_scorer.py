@@ -29,7 +29,7 @@ except ModuleNotFoundError as error:
     raise MissingExtraError(missing, "vision") from None
 
 from sottovoce.models.huggingface.engine import Engine
-from sottovoce.models.huggingface.files import model_digest
+from sottovoce.models.huggingface.files import model_digest, prompts_digest
 from sottovoce.models.huggingface.prefix_cache import PrefixStore
 from sottovoce.models.huggingface.selftest import SelfTestReport
 from sottovoce.models.vision.contexts import VisionContexts, prepare
@@ -99,8 +99,13 @@ class VisionScorer:
         Raises:
             ModelError: A file of the model cannot be read.
         """
-        digest = model_digest(self._name.removeprefix("vision:"))
-        return {"weights": digest, "dtype": str(self.model.dtype), **self._pictures}
+        shapes = [self.model.template, self.model.image_processor.to_json_string()]
+        return {
+            "weights": model_digest(self._name.removeprefix("vision:")),
+            "dtype": str(self.model.dtype),
+            "prompts": prompts_digest(self.model.tokenizer, False, shapes),
+            **self._pictures,
+        }
 
     @property
     def isolation(self) -> Isolation:

@@ -28,7 +28,7 @@ except ModuleNotFoundError as error:
     raise MissingExtraError(error.name or "transformers", "local") from None
 
 from sottovoce.models.huggingface.causal_model import CausalModel, Loaded, quiet
-from sottovoce.models.huggingface.files import model_digest
+from sottovoce.models.huggingface.files import model_digest, prompts_digest
 from sottovoce.models.huggingface.foresight import Foresight, foresee
 from sottovoce.models.huggingface.prompts import Tokens, control_tokens
 from sottovoce.models.lockstep.memory import sealed
@@ -84,7 +84,12 @@ class TransformersWriter:
         Raises:
             ModelError: A file of the model cannot be read.
         """
-        return {"weights": self._digest(), "dtype": str(self._model.dtype), "chat": self._prompts.chat}
+        return {
+            "weights": self._digest(),
+            "dtype": str(self._model.dtype),
+            "chat": self._prompts.chat,
+            "prompts": prompts_digest(self._model.tokenizer, self._prompts.chat, self._ends),
+        }
 
     @property
     def longest(self) -> int | None:

@@ -42,11 +42,11 @@ SHARE: Final = 0.5
 FEW: Final = 10
 """Fewer rows than this that happen to be known do not make a public file private."""
 
-_MAGIC: Final = b"sotto marks 5\n"
-_FORMATS: Final = (_MAGIC, *(b"sotto marks %d\n" % number for number in (4, 3, 2, 1)))
-"""All are read. The fourth format did not know what pictures show. The third marked codes and repeated words
-otherwise, and knew no numbered texts; the second had one bit for the kind of a text, long or short; files of the first
-hold the whole record and its longest text alone."""
+_MAGIC: Final = b"sotto marks 6\n"
+_FORMATS: Final = (_MAGIC, *(b"sotto marks %d\n" % number for number in (5, 4, 3, 2, 1)))
+"""All are read. The fifth format did not know rows of numbers by their numbers, the fourth not what pictures show. The
+third marked codes and repeated words otherwise, and knew no numbered texts; the second had one bit for the kind of a
+text, long or short; files of the first hold the whole record and its longest text alone."""
 OPENING: Final = ".opening"
 """Beside the marks of a data set whose first budget may not be committed yet."""
 _ALL: Final = 2**64 - 1
@@ -333,7 +333,7 @@ def _read(file: Path) -> _Kept:
         marks = np.frombuffer(content, "<u8", offset=end + 1).astype(np.uint64).reshape(-1, width)
     except (ValueError, TypeError, KeyError):
         raise UnsafeStoreError(f"{file} is damaged or of another version; restore it from a backup") from None
-    if magic in _FORMATS[3:]:
+    if magic in _FORMATS[-2:]:
         texts = marks[:, 1:]
         long = first | (texts % 2 == 1)
         marks[:, 1:] = np.where(

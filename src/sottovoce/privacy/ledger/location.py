@@ -157,6 +157,8 @@ def _server(text: str) -> Address:
         secrets = {key: str(url.query[key]) for key in _SECRET if key in url.query}
     except (sa.exc.ArgumentError, ValueError):
         raise ParameterError("ledger", f"{scheme}://...", _FORM) from None
+    if "@" in (url.host or ""):  # else the end of a password would be shown as the host
+        raise ParameterError("ledger", f"{scheme}://...", "an address whose password has %40 in place of each @")
     url = url.difference_update_query(secrets)
     plain = url.set(drivername="postgresql", password=None)
     shown = sa.URL.create(
