@@ -447,6 +447,24 @@ def test_rows_of_numbers_have_one_budget_in_whatever_precision_they_are_held(tmp
     clone(fitted).set_params(ledger=str(tmp_path / "fourth.db")).fit(X + 1, y)
 
 
+@pytest.mark.parametrize("kind", ["one fraction", "one column of them", "drawn again"])
+def test_rows_of_few_fractions_or_drawn_again_have_one_budget_too(kind, tmp_path):
+    draws = np.random.default_rng(5)
+    X, y = draws.integers(20, 90, (60, 5)).astype(float), np.arange(60) % 2
+    X[:, 2] += 0.1 * draws.integers(0, 10, 60)
+    if kind == "one fraction":
+        X[1::2, 2] += 0.3
+    if kind == "drawn again":
+        X[:, 1], X[:, 3] = X[:, 1] / 7, X[:, 3] / 3
+        again = np.append(np.arange(60), draws.integers(0, 60, 40))
+        X, y = X[again], y[again]
+    fitted = PrivateICLClassifier(classes=[0, 1], method="class-means", epsilon=8, budget_epsilon=8)
+    fitted.set_params(ledger=str(tmp_path / "first.db")).fit(X, y)
+    with pytest.raises(LedgerMismatchError, match="no new records"):
+        clone(fitted).set_params(ledger=str(tmp_path / "second.db")).fit(X.astype(np.float32), y)
+    clone(fitted).set_params(ledger=str(tmp_path / "other.db")).fit(X + 1, y)
+
+
 @pytest.mark.parametrize("huge", [[2**63 + n for n in range(4)] + [-1], [2**53 + n for n in range(4)] + [0.5]])
 def test_groups_that_would_become_one_are_refused(huge):
     X, y = np.random.default_rng(4).normal(size=(40, 4)), np.arange(40) % 2

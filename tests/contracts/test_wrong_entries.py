@@ -238,6 +238,8 @@ MECHANISMS = [
     ),
     (clusterings.StartsAtTheSixtieth(), "order", "depends on the order of points; .* no proof"),
     (clusterings.KeepsPointsOfASize(), "state", "follows what was asked before it"),
+    (clusterings.KeepsPointsOfAQuestion(), "state", "(?s)follows what was asked before it.*beside public"),
+    (clusterings.PublicAsTheSixtieth(), "order", "(?s)depends on the order of points.*beside public"),
     (clusterings.KeepsAClipOfASize(), "state", "follows what was asked before it"),
     (clusterings.KeepsEveryPoint(), "state", "no difference was found"),
     (clusterings.ChargesByTheLastPoints(), "state", "its next plan or charge"),
@@ -278,6 +280,7 @@ ANSWERERS = [
     (answerers.NoiseOfTheMean, "composition", "costs epsilon"),
     (answerers.BySquaredNorm, "sensitivity", "its sum moves by"),
     (answerers.AtTheMedian, "sensitivity", "(?s)its sum moves by.*12 times 'a lost card'"),
+    (answerers.WhereMostAgree, "sensitivity", "(?s)its sum moves by.*19 times 'a lost card', 5 times 'a late fee'"),
     (answerers.NoiseOfADrop, "sensitivity", "2 times the norm"),
     (answerers.DividesByThoseWhoWrote, "asks", "tells a mechanism something else"),
     (answerers.Unclipped, "sensitivity", "its sum moves by"),
@@ -512,12 +515,28 @@ def test_a_wrong_mechanism_is_noticed(wrong, contract, reason):
 
 
 @pytest.mark.cases(1)
-@pytest.mark.parametrize(("right", "refused"), [(clusterings.OfAUnitBall(), 3), (clusterings.Means(), 0)], ids=name)
+@pytest.mark.parametrize(
+    ("right", "refused"),
+    [
+        (clusterings.OfAUnitBall(), 3),
+        (clusterings.Means(), 0),
+        (clusterings.BesidePublic(), 0),
+        (clusterings.BesidePublic(radius=0.5), 0),
+    ],
+    ids=name,
+)
 def test_a_clustering_of_ones_own_keeps_the_contract(right, refused):
     told = check_mechanism(right)
     assert {"order", "state"} <= {check.contract for check in told.checks}
     assert all("in units of a radius of 2: radius of the points" in words for words in told.refused)
     assert len(told.refused) == refused
+
+
+@pytest.mark.parametrize(
+    ("right", "refused"), [(mechanisms.UndividedSums(0.5), 3), (mechanisms.CountsAbove(0.7), 1)], ids=name
+)
+def test_what_a_mechanism_refuses_of_what_is_public_is_listed(right, refused):
+    assert len(check_mechanism(right).refused) == refused
 
 
 @pytest.mark.cases(5)

@@ -49,7 +49,7 @@ def by_id(questions: PublicRecords) -> dict[str, Row]:
 
     found: dict[str, Row] = {}
     for row in questions:
-        value = row.identity("id")
+        value = row.values.get("id")
         row_id = str(row.line if is_missing(value) else value)
         if row_id in found:
             raise RecordError(

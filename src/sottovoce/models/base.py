@@ -32,7 +32,9 @@ def settings_of(model: object) -> dict[str, Any]:
     Raises:
         ModelError: Its files cannot be read.
     """
-    settings: Mapping[str, Any] = getattr(model, "settings", None) or {}
+    settings = getattr(model, "settings", None)
+    if not isinstance(settings, Mapping):
+        return {}
     return {f"{MODELS}{name}": value for name, value in settings.items()}
 
 

@@ -52,15 +52,25 @@ def folder_digest(folder: Path, further: tuple[str, ...] = ()) -> str:
         ModelError: The weights are missing, a file cannot be read, or there is an adapter beside them.
     """
     require_no_adapter(folder)
-    names = [CONFIG, *WORDS, *further]
     try:
-        found = {name: file_digest(folder / name) for name in names if (folder / name).is_file()}
-        found |= {name: file_digest(folder / name) for name in _weights(folder)}
+        found = {name: file_digest(folder / name) for name in files_of(folder, further)}
     except (OSError, ValueError, KeyError, AttributeError):
         raise ModelError(
             f"The files of the model in {str(folder)!r} cannot be read. See that the folder is complete."
         ) from None
     return hashlib.sha256(json.dumps(found, sort_keys=True).encode()).hexdigest()
+
+
+def files_of(folder: Path, further: tuple[str, ...] = ()) -> list[str]:
+    """Names of a model's files: configuration, tokenizer, weights, and of these further ones those that are there.
+
+    Raises:
+        ModelError: The weights are missing.
+        OSError: The index of the weights cannot be read.
+        ValueError, KeyError, AttributeError: The index is none.
+    """
+    there = [name for name in (CONFIG, *WORDS, *further) if (folder / name).is_file()]
+    return [*there, *_weights(folder)]
 
 
 def require_no_adapter(folder: Path, model: object = None) -> None:

@@ -82,6 +82,7 @@ _ROW: Final = 6
 """Texts by themselves; in its column the first is a phrase, the others are names or phrases, or they are nothing. The
 last is a row of numbers: a phrase where rows hardly repeat, equal ones among them."""
 FRACTIONS: Final = 2
+"""Of a row of numbers so many must be fractions for it to tell by itself, without the record's other columns."""
 _NUMBERS: Final = re.compile(r"[-+.0-9eE \t\n]+")
 _LETTER: Final = re.compile(r"[^\W\d_]")
 _LETTERED: Final = re.compile(rf"(?:[^\W\d_][\W\d_]*){{{LETTERS}}}")
@@ -159,19 +160,25 @@ def marks_and_sight(rows: Iterable[Values], key: bytes) -> tuple[MarkArray, int]
     """
     unread = 0
     whole_marks, places, columns, text_marks, forms = array("Q"), array("q"), array("Q"), array("Q"), array("Q")
-    kinds = array("B")
+    kinds, row_places, row_marks = array("B"), array("q"), array("Q")
     names: dict[str, int] = {}
     for place, row in enumerate(rows):
         cells = _cells(row)
         whole_marks.append(_mark(key, b"record\0" + _joined(cells)))
         pictures = [(name, text) for name, text in cells if _is_picture(text)]
+        numbers = {name: found for name, text in cells if (found := _numbers(text))}
+        if numbers:  # the whole record once more, in whatever precision
+            rounded = [(name, found[0].hex() if (found := numbers.get(name)) else text) for name, text in cells]
+            row_places.append(place)
+            row_marks.append(_mark(key, b"record of numbers\0" + _joined(rounded)) & ~3 | NAME)
         for name, text in cells:
-            if (numbers := _numbers(text)) is not None:
-                places.append(place)
-                columns.append(_mark(key, b"numbers in\0" + _encoded(name)))
-                text_marks.append(_mark(key, b"numbers\0" + numbers) & ~3)
-                kinds.append(_ROW)
-                forms.append(text_marks[-1])
+            if (found := numbers.get(name)) is not None:
+                if found[1] >= FRACTIONS:
+                    places.append(place)
+                    columns.append(_mark(key, b"numbers in\0" + _encoded(name)))
+                    text_marks.append(_mark(key, b"numbers\0" + found[0]) & ~3)
+                    kinds.append(_ROW)
+                    forms.append(text_marks[-1])
                 continue
             if not _is_distinctive(text) or (pictures and name == "id" and text.lower().endswith(PICTURES)):
                 continue
@@ -198,8 +205,9 @@ def marks_and_sight(rows: Iterable[Values], key: bytes) -> tuple[MarkArray, int]
     own, kind_bits = _own_texts(
         where, np.frombuffer(columns, np.uint64), marks, np.frombuffer(forms, np.uint64), alike, whole
     )
-    marks = marks[own] | kind_bits
-    return np.concatenate((whole[:, None], _by_row(where[own], marks, len(whole))), axis=1), 0 if unread else sight()
+    where = np.concatenate((where[own], np.frombuffer(row_places, np.int64)))
+    marks = np.concatenate((marks[own] | kind_bits, np.frombuffer(row_marks, np.uint64)))
+    return np.concatenate((whole[:, None], _by_row(where, marks, len(whole))), axis=1), 0 if unread else sight()
 
 
 def same_text(marks: NDArray[np.uint64]) -> NDArray[np.uint64]:
@@ -220,9 +228,10 @@ def _shown(picture: str) -> list[bytes] | None:
     return digests_of_shown(picture)
 
 
-def _numbers(text: str) -> bytes | None:
-    """Several numbers with blanks between them, as 32-bit floats, however many digits they are written with; ``None``
-    of any other text, and of numbers of which less than ``FRACTIONS`` are fractions: those are dates, codes and names.
+def _numbers(text: str) -> tuple[bytes, int] | None:
+    """Several numbers with blanks between them, as 32-bit floats, however many digits they are written with; and how
+    many are fractions then. ``None`` of any other text, and where none is one: those have one text in any precision, or
+    are too large for what 32 bits keep.
     """
     if text[0] not in "+-.0123456789" or " " not in text or not _NUMBERS.fullmatch(text):
         return None
@@ -231,9 +240,9 @@ def _numbers(text: str) -> bytes | None:
     except ValueError:
         return None
     with np.errstate(all="ignore"):
-        if np.count_nonzero(values % 1) < FRACTIONS:
-            return None
-        return (values.astype("<f4") + np.float32(0)).tobytes()  # and no zero has a sign
+        single = values.astype("<f4") + np.float32(0)  # and no zero has a sign
+        fractions = int(np.count_nonzero(single % 1 > 0))
+    return (single.tobytes(), fractions) if fractions else None
 
 
 def _is_distinctive(text: str) -> bool:

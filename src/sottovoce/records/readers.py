@@ -26,7 +26,7 @@ from sottovoce.records import limits
 from sottovoce.records.cells import ENCODED_PICTURES, PICTURES
 from sottovoce.records.columns import likely_delimiter, renamed
 from sottovoce.records.rereading import Rereading, is_rereadable
-from sottovoce.records.sealed import PrivateRecords, PublicRecords, Reading, Row, beside
+from sottovoce.records.sealed import PrivateRecords, PublicRecords, Reading, Row
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -114,7 +114,7 @@ def read_public(
     rows = _checked(whole, _name(source), limit, truncate, columns, required=False)
     if not rows:
         raise RecordError("there is no row", file=_name(source), hint="Give at least one row.")
-    return PublicRecords([*map(beside, rows, whole)], _name(source), whole)
+    return PublicRecords(rows, _name(source), whole)
 
 
 def read_written(file: Path) -> list[dict[str, Any]]:

@@ -49,7 +49,7 @@ DIMENSION: Final = 3
 SMALL: Final = ("a lost card", "a late fee", "block the lost card today")
 """Experts beside the one that changes, for laws that are written out."""
 SHORT: Final = "the fee is late again"
-"""Those in a ladder who write another text: where they become the more, so does the middle length of all vectors."""
+"""On one ladder some turn to the opposite, on another one to this, and with them the middle length of all vectors."""
 BESIDE: Final = "a secret codeword"
 """Of the others in a crowd: it shares no word with those of which ever fewer are counted."""
 MANY: Final = 48
@@ -146,8 +146,12 @@ def _neighbourhood(relation: Relation, experts: int, texts: Sequence[str | None]
 
 def climbed(relation: Relation) -> Iterator[list[World]]:
     """Worlds in which ever fewer experts write one text, each a change away from the next."""
-    swaps = relation.setting(TOP, 4, 4).change.widths > 1
-    yield from ladders(SMALL[0], SHORT, None, swaps=swaps, comes=not relation.counted)
+    swaps, known = relation.setting(TOP, 4, 4).change.widths > 1, list[list[World]]()
+    for other in (SMALL[1], SHORT):
+        for rungs in ladders(SMALL[0], other, None, swaps=swaps, comes=not relation.counted):
+            if rungs not in known:
+                known.append(rungs)
+                yield rungs
 
 
 def vector_of(text: str | None) -> Sequence[float]:

@@ -14,6 +14,7 @@ import inspect
 import math
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
+from fractions import Fraction
 from functools import partial
 from typing import Any, Final, final
 
@@ -24,6 +25,7 @@ from sottovoce.mechanisms.gaussian import with_noise
 from sottovoce.privacy.aggregates import Scores, VectorSum
 from sottovoce.privacy.points import PrivatePoints
 from sottovoce.privacy.unit import Adjacency
+from sottovoce.randomness import Randomness
 from sottovoce.testing.asked_first import PLANS, Beside, follows_the_order, plans_alike
 from sottovoce.testing.claims import FloatArray
 from sottovoce.testing.draw_losses import Losses, losses_of, too_far
@@ -63,6 +65,9 @@ OPPOSITE: Final[Sequence[World]] = (
 ASKED: Final[Sequence[Beside[int]]] = ((43, 44, 1.0),)
 """Numbers of points that no other world has, those of nobody counted; a clustering may follow them where they are
 public, by less than one point may move what a mechanism is given."""
+
+NEARLY: Final = 1e-5
+"""By so much public points differ from those beside one point more."""
 
 
 @final
@@ -129,17 +134,32 @@ def points_of(mechanism: Any) -> PrivatePoints:
     Raises:
         ContractError: It refuses points in a plane, of which all worlds are.
     """
-    name, _ = release_of(type(mechanism))
     points = _points(mechanism, SPOTS, USUAL)
     try:
-        getattr(mechanism, name)(points, seeded(USUAL.source))
+        clustered(mechanism, points, seeded(USUAL.source))
     except InputError as error:
         raise ContractError("drive", subject_of(mechanism), f"it refuses {points!r}: {error}") from error
     return points
 
 
+def clustered(mechanism: Any, points: PrivatePoints, randomness: Randomness, public: World = ()) -> Any:
+    """What it makes of points; beside these public ones, or some where it must have any."""
+    cluster = getattr(mechanism, release_of(type(mechanism))[0])
+    taken = inspect.signature(cluster).parameters.get("public")
+    if public or (taken is not None and taken.default is taken.empty):
+        return cluster(points, randomness, public=np.array(public or PUBLIC))
+    return cluster(points, randomness)
+
+
+def _radius_of(mechanism: Any) -> Fraction | int | None:
+    """The radius of the points that it takes; ``None`` where it takes any."""
+    radius = getattr(mechanism, "radius", None)
+    return Fraction(radius) if isinstance(radius, float) else radius
+
+
 def _points(mechanism: Any, world: World, given: _Given) -> PrivatePoints:
-    radius = getattr(mechanism, "radius", given.radius)
+    own = _radius_of(mechanism)
+    radius = given.radius if own is None else own
     places = np.array(world, dtype=np.float64).reshape(-1, 2) * given.radius
     return PrivatePoints(places, adjacency=mechanism.adjacency, radius=radius, dimension=2)
 
@@ -149,7 +169,7 @@ class _Clustering:
     """One clustering under one adjacency."""
 
     def __init__(self, mechanism: Any, name: str, subject: str, report: Report) -> None:
-        self.mechanism, self.cluster, self.subject = mechanism, getattr(mechanism, name), subject
+        self.mechanism, self.subject, self.takes = mechanism, subject, inspect.signature(getattr(mechanism, name))
         self.adjacency: Adjacency = mechanism.adjacency
         self.report = report
 
@@ -165,19 +185,21 @@ class _Clustering:
             for near in self._ladders():
                 for told in (None, _all_kept):
                     self._pairs(near, given, told, losses)
-        self._any_order()
-        self._alone()
+        for given in wholly:
+            self._any_order(given)
+            self._alone(given)
         if found := losses.exceed(self.mechanism.event, DELTA):
             raise ContractError("composition", self.subject, found[0], found[1])
         self.report.kept("composition", losses.pairs, "pairs of clusterings whose losses stay within the event")
 
     def _others(self) -> Iterator[_Given]:
         """Public points and another radius, where it takes them."""
-        others = [_Given(3, public=PUBLIC)] if "public" in inspect.signature(self.cluster).parameters else []
-        others += [] if hasattr(self.mechanism, "radius") else [_Given(4, radius=WIDE)]
+        others = [_Given(3, public=PUBLIC)] if "public" in self.takes.parameters else []
+        others += [_Given(4, radius=WIDE)] if _radius_of(self.mechanism) is None else []
         for given in others:
             try:
-                self.cluster(_points(self.mechanism, SPOTS, given), seeded(given.source), **_named(given))
+                points = _points(self.mechanism, SPOTS, given)
+                clustered(self.mechanism, points, seeded(given.source), given.public)
             except InputError as error:
                 self.report.refused.append(f"{self.adjacency.value}{given}: {error}")
             else:
@@ -233,39 +255,41 @@ class _Clustering:
         self.report.kept("post-processing", len(worlds), "worlds with the same clustering of the same releases")
         return tapes, coins.bounds
 
-    def _any_order(self) -> None:
+    def _any_order(self, given: _Given) -> None:
         """Points in another order give the same sums, and the same clustering of the same releases."""
         for crowd in CROWDS:
             world = (*SPOTS, NULL, *crowd)
             for told in TOLD:
                 coins = Coins(0)
-                tape, made = self._run(world, told, coins, USUAL)
+                tape, made = self._run(world, told, coins, given)
                 if coins.bounds:
                     self.report.not_compared(f"{self.subject}: points in another order, where it throws coins")
                     return
                 for other in (world[::-1], (*world[1::2], *world[::2])):
-                    twin, again = self._run(other, teller(tape, []), Coins(0), USUAL)
+                    twin, again = self._run(other, teller(tape, []), Coins(0), given)
                     if _read(tape, made) != _read(twin, again):
                         problem = "what it adds up, or makes of the same releases, depends on the order of points"
                         problem += "; where their number is public, that is no proof" * self.adjacency.size_is_public
-                        raise ContractError("order", self.subject, problem, self._two(world, other, USUAL))
+                        raise ContractError("order", self.subject, problem, self._two(world, other, given))
                     self.report.kept("order", 1, "worlds in another order")
 
-    def _alone(self) -> None:
+    def _alone(self, given: _Given) -> None:
         """What a clustering draws from follows from its own points: nothing is kept from an earlier one."""
         first: list[Tape] = []
 
         def drawn_from(size: int, number: int) -> FloatArray:
             world = (*OPPOSITE[number], *(NULL,) * (size - len(OPPOSITE[number])))
-            tape, _ = self._run(world, teller(first[0], []) if first else None, Coins(0), USUAL)
+            moved = size * NEARLY  # public points that no other world has, either
+            beside = replace(given, public=tuple((x + moved, y) for x, y in given.public))
+            tape, _ = self._run(world, teller(first[0], []) if first else None, Coins(0), beside)
             first.append(tape)
             return np.concatenate([np.zeros(0), *(_in_bounds(draw.aggregate) for draw in tape.draws)])
 
-        where = self._two(OPPOSITE[0], OPPOSITE[1], USUAL)
+        where = self._two(OPPOSITE[0], OPPOSITE[1], given)
         if problem := follows_the_order(drawn_from, ASKED):
             raise ContractError("state", self.subject, problem, where)
         if not plans_alike(
-            lambda world: self._run(world, None, Coins(0), USUAL), OPPOSITE, lambda: self.mechanism.event
+            lambda world: self._run(world, None, Coins(0), given), OPPOSITE, lambda: self.mechanism.event
         ):
             raise ContractError("state", self.subject, PLANS, where)
         self.report.kept("state", 4 * len(ASKED), "clusterings that do not follow what was clustered before")
@@ -275,17 +299,13 @@ class _Clustering:
         points = _points(self.mechanism, world, given)
         with running(tape), must_not_raise("neighbours", self.subject, "it", f"{_shown(world)}{given}"):
             try:
-                released = self.cluster(points, tape.randomness, **_named(given))
+                released = clustered(self.mechanism, points, tape.randomness, given.public)
             except WrongDrawError as wrong:
                 raise ContractError("sampler", self.subject, str(wrong), _shown(world)) from None
         return tape, released
 
     def _two(self, one: World, other: World, given: _Given) -> str:
         return f"{_shown(one)} and {_shown(other)}, {self.adjacency.value}{given}"
-
-
-def _named(given: _Given) -> dict[str, Any]:
-    return {"public": np.array(given.public)} if given.public else {}
 
 
 def _read(tape: Tape, made: Any) -> Any:

@@ -470,6 +470,16 @@ class AtTheMedian(BySquaredNorm):
 
 
 @dataclass(frozen=True)
+class WhereMostAgree(BySquaredNorm):
+    """Leaves the sum out where vectors point in different directions."""
+
+    def resized(self, vectors):
+        norms = np.linalg.norm(vectors, axis=1, keepdims=True)
+        unit = np.divide(vectors, norms, where=norms > 0, out=np.zeros_like(vectors))
+        return unit * (len(unit) < 1 or np.linalg.norm(unit.mean(axis=0)) >= 0.6)
+
+
+@dataclass(frozen=True)
 class NoiseOfADrop(Mean):
     """Tells of a replaced text what holds for one that comes or goes, as published."""
 

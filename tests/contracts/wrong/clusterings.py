@@ -197,6 +197,16 @@ class OfAUnitBall(Means):
         return super().cluster(points, randomness)
 
 
+@dataclass(frozen=True)
+class BesidePublic(Means):
+    """Right: must have public points, and takes private ones of its radius, if it has one."""
+
+    radius: float | None = None
+
+    def cluster(self, points: PrivatePoints, randomness: Randomness, public):
+        return super().cluster(points, randomness, public)
+
+
 class StartsAtTheFirst(Means):
     """Its centres start at two points of the data."""
 
@@ -227,6 +237,24 @@ class KeepsPointsOfASize(Means):
 
     def rows(self, points):
         return self.kept.setdefault((self.adjacency, points.slots), points.rows)
+
+
+class KeepsPointsOfAQuestion(Means):
+    """Clusters the first points beside each set of public points again."""
+
+    kept: ClassVar = {}
+
+    def cluster(self, points: PrivatePoints, randomness: Randomness, public=None):
+        if public is not None:
+            points = self.kept.setdefault((points.adjacency, np.asarray(public).tobytes()), points)
+        return super().cluster(points, randomness, public)
+
+
+class PublicAsTheSixtieth(Means):
+    """Public points weigh twice as much where one point of the data is on the right."""
+
+    def weight(self, rows, known):
+        return 1 + (len(rows) > 59 and int(rows[59, 0] > 0))
 
 
 class KeepsEveryPoint(Means):

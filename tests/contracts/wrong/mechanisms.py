@@ -10,6 +10,7 @@ from zlib import crc32
 
 import numpy as np
 
+from sottovoce.errors import ParameterError
 from sottovoce.mechanisms.above_threshold import AboveThreshold, ThresholdRun
 from sottovoce.mechanisms.base import Mechanism, SelectionMechanism
 from sottovoce.mechanisms.exponential import Exponential
@@ -514,3 +515,21 @@ class TakesWords(Mechanism):
 
     def release(self, words: str, randomness: Randomness) -> str:
         return words
+
+
+class UndividedSums(GaussianVector):
+    """Right: takes no sum that is divided afterwards, and no fractions of steps."""
+
+    def release(self, vector: VectorSum, randomness: Randomness) -> NoisyVector:
+        if vector.denominator != 1 or vector.grid_step.denominator != 1:
+            raise ParameterError("vector", "a divided sum", "a sum of whole numbers")
+        return super().release(vector, randomness)
+
+
+class CountsAbove(AboveThreshold):
+    """Right: takes thresholds that counts may reach."""
+
+    def law(self, queries, threshold: int, sensitivity: int):
+        if threshold < 0:
+            raise ParameterError("threshold", threshold, "0 or more")
+        return super().law(queries, threshold, sensitivity)

@@ -10,6 +10,7 @@ torch = pytest.importorskip("torch")
 pytest.importorskip("transformers")
 
 from models import tiny  # noqa: E402
+from sottovoce.errors import ModelError  # noqa: E402
 from sottovoce.models.base import settings_of  # noqa: E402
 from sottovoce.models.fake import FakeScorer  # noqa: E402
 from sottovoce.models.registry import load_scorer, load_stepper, load_writer  # noqa: E402
@@ -49,5 +50,25 @@ def test_a_model_is_told_by_its_weights_its_dtype_and_its_template(tmp_path, loa
     assert (settings(chat=True) == other) == (load is load_scorer)
 
 
+@pytest.mark.parametrize("load", [load_scorer, load_stepper, load_writer])
+def test_a_model_is_told_by_the_files_that_were_loaded(tmp_path, monkeypatch, load):
+    for folder, factor in (("here", 1.0), ("there", 1.5)):
+        model = tiny.llama()
+        with torch.no_grad():
+            next(model.parameters()).mul_(factor)
+        tiny.save(model, tmp_path / folder / "m", chat_template=tiny.CHAT)
+    monkeypatch.chdir(tmp_path / "here")
+    expected = settings_of(load("hf:m"))
+    loaded, late = load("hf:m"), load("hf:m")
+    monkeypatch.chdir(tmp_path / "there")
+    assert settings_of(loaded) == expected != settings_of(load("hf:m"))
+    tiny.save(model, tmp_path / "here" / "m", chat_template=tiny.CHAT)
+    with pytest.raises(ModelError, match="changed after it was loaded"):
+        settings_of(late)
+
+
 def test_a_model_without_settings_is_told_by_its_name_alone():
-    assert settings_of(FakeScorer()) == {}
+    class OwnSettings:
+        settings = "as it pleases"
+
+    assert settings_of(FakeScorer()) == settings_of(OwnSettings()) == {}

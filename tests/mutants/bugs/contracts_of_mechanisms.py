@@ -251,6 +251,17 @@ MUTANTS = [
         (f"{WRONG}::test_a_wrong_mechanism_is_noticed[StartsAtTheSixtieth--]",),
     ),
     Mutant(
+        "clusterings-keep-points-of-a-question",
+        "opposite worlds of points are clustered in both orders without public points alone",
+        "testing/clusterings.py",
+        "        for given in wholly:\n            self._any_order(given)\n",
+        "        for given in wholly[:1]:\n            self._any_order(given)\n",
+        (
+            f"{WRONG}::test_a_wrong_mechanism_is_noticed[KeepsPointsOfAQuestion--]",
+            f"{WRONG}::test_a_wrong_mechanism_is_noticed[PublicAsTheSixtieth--]",
+        ),
+    ),
+    Mutant(
         "clusterings-keep-points",
         "opposite worlds of points are not clustered in both orders",
         "testing/clusterings.py",
@@ -289,8 +300,8 @@ MUTANTS = [
         "clusterings-of-radius-one",
         "points of another radius than 1 are never clustered",
         "testing/clusterings.py",
-        '[] if hasattr(self.mechanism, "radius") else',
-        '[] if hasattr(self.mechanism, "cluster") else',
+        "[_Given(4, radius=WIDE)] if _radius_of(self.mechanism) is None else []",
+        "[]",
         (f"{WRONG}::test_a_wrong_mechanism_is_noticed[OfRadiusOne--]",),
     ),
     Mutant(
@@ -390,11 +401,22 @@ MUTANTS = [
         ),
     ),
     Mutant(
+        "ladders-of-like-minded",
+        "on an answerer's ladder all vectors point in nearly one direction",
+        "testing/answer_worlds.py",
+        "    for other in (SMALL[1], SHORT):\n",
+        "    for other in (SHORT,):\n",
+        (
+            f"{WORLDS}::test_the_middle_length_of_vectors_changes_on_a_ladder",
+            f"{WRONG}::test_a_wrong_answerer_is_noticed[WhereMostAgree--]",
+        ),
+    ),
+    Mutant(
         "ladders-of-long-vectors",
         "on an answerer's ladder all vectors are of one length",
         "testing/answer_worlds.py",
-        "ladders(SMALL[0], SHORT, None,",
-        "ladders(SMALL[0], SMALL[1], None,",
+        "    for other in (SMALL[1], SHORT):\n",
+        "    for other in (SMALL[1],):\n",
         (
             f"{WORLDS}::test_the_middle_length_of_vectors_changes_on_a_ladder",
             f"{WRONG}::test_a_wrong_answerer_is_noticed[AtTheMedian--]",

@@ -34,6 +34,14 @@ MUTANTS = [
         (f"{ESTIMATOR}::test_rows_of_numbers_have_one_budget_in_whatever_precision_they_are_held",),
     ),
     Mutant(
+        "a-budget-for-each-precision-of-a-fraction",
+        "tables with a fraction a row, or whose rows were drawn again, have a budget in 32 bits beside that in 64",
+        "records/fingerprints.py",
+        "        if numbers:  #",
+        "        if not numbers:  #",
+        (f"{ESTIMATOR}::test_rows_of_few_fractions_or_drawn_again_have_one_budget_too",),
+    ),
+    Mutant(
         "two-persons-of-one-huge-number",
         "groups whose ids an array of one type rounds to one number are one person",
         "sklearn/inputs.py",

@@ -360,6 +360,14 @@ MUTANTS = [
         ("tests/models/huggingface/test_settings.py::test_a_model_is_told_by_its_weights_its_dtype_and_its_template",),
     ),
     Mutant(
+        "weights-of-another-folder",
+        "a run notes weights that were not loaded, where the program or the files moved in between",
+        "models/huggingface/files.py",
+        "        if _stamps(place) != before:\n",
+        "        if not before:\n",
+        ("tests/models/huggingface/test_settings.py::test_a_model_is_told_by_the_files_that_were_loaded",),
+    ),
+    Mutant(
         "a-limit-that-cuts-nothing-is-another-reading",
         "a paid run is refused over a limit that cuts no text",
         "records/readers.py",

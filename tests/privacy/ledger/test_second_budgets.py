@@ -523,6 +523,15 @@ def test_rows_of_a_few_numbers_make_no_other_records_known(tmp_path, few):
     opened(sealed([{"numbers": few(n), "label": "b"} for n in range(200, 240)]), str(tmp_path / "other.db"))
 
 
+def test_times_that_32_bits_do_not_keep_make_no_other_records_known(tmp_path):
+    def visits(first):
+        starts = [1.7e9 + 600 * n + 0.25 + first for n in range(40)]
+        return [{"numbers": f"{start!r} {start + 5.5!r}", "label": "a"} for start in starts]
+
+    opened(sealed(visits(0)), str(tmp_path / "t.db"))
+    opened(sealed(visits(1)), str(tmp_path / "other.db"))
+
+
 def test_marks_of_the_fifth_format_are_read_and_written_anew(tmp_path):
     path, records = str(tmp_path / "t.db"), sealed(rows_of_numbers(40, label="a"))
     opened(records, path)

@@ -150,6 +150,7 @@ def test_an_unquoted_at_in_a_password_is_refused_and_not_shown_as_the_host():
         Address.parse("postgresql://ann:p@hunter2@db/x")
     assert "hunter2" not in str(caught.value)
     assert Address.parse("postgresql://ann:p%40hunter2@db/x").shown == "postgresql://ann@db/x"
+    assert Address.parse("postgresql://ann@db/x?PASSWORD=hunter2").shown == "postgresql://ann@db/x"
 
 
 # Settings of the server

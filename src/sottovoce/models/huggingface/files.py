@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -13,7 +14,7 @@ from transformers.utils import cached_file
 
 from sottovoce.errors import ModelError
 from sottovoce.models.gguf.checkpoint import gguf_path
-from sottovoce.models.weights import CONFIG, file_digest, folder_digest
+from sottovoce.models.weights import CONFIG, file_digest, files_of, folder_digest
 
 
 def folder_of(name_or_path: str) -> Path:
@@ -52,6 +53,34 @@ def model_digest(name_or_path: str, loaded: tuple[Any, Any] | None = None) -> st
     numbers = sorted(f"{name} {_tensor_digest(tensor)}" for name, tensor in model.state_dict().items())
     words = json.dumps(sorted(tokenizer.get_vocab().items()))
     return hashlib.sha256("\n".join([model.config.to_json_string(), words, *numbers]).encode()).hexdigest()
+
+
+def later_digest(name_or_path: str, loaded: tuple[Any, Any] | None = None) -> Callable[[], str]:
+    """``model_digest`` of a model that was just loaded, worked out where it is asked for; see there.
+
+    Files of this machine are those of now, wherever the program goes in between, and may not change until then.
+    """
+    place = Path(name_or_path).expanduser().absolute()
+    try:
+        before = _stamps(place) if loaded is None and place.exists() else None
+    except (ModelError, OSError, ValueError, KeyError, AttributeError):  # said where the digest is asked for
+        before = None
+    if before is None:
+        return partial(model_digest, name_or_path, loaded)
+
+    def digest() -> str:
+        found = model_digest(str(place))
+        if _stamps(place) != before:
+            raise ModelError(f"The files of the model {name_or_path!r} changed after it was loaded. Load it again.")
+        return found
+
+    return digest
+
+
+def _stamps(place: Path) -> dict[str, tuple[int, int]]:
+    """Sizes and times of a model's files."""
+    status = {name: (place / name).stat() for name in ([""] if place.is_file() else files_of(place))}
+    return {name: (each.st_size, each.st_mtime_ns) for name, each in status.items()}
 
 
 def prompts_digest(tokenizer: Any, chat: bool, further: Iterable[object] = ()) -> str:

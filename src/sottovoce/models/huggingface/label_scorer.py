@@ -16,7 +16,7 @@ Assumes      Labels, templates and questions are public. Time and memory use are
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from functools import cached_property, partial
+from functools import cached_property
 from typing import Any, final
 
 from sottovoce.deprecated import renamed
@@ -33,7 +33,7 @@ except ModuleNotFoundError as error:
 from sottovoce.models.huggingface.causal_model import CausalModel, Loaded
 from sottovoce.models.huggingface.contexts import HFContexts, prepare
 from sottovoce.models.huggingface.engine import Engine
-from sottovoce.models.huggingface.files import model_digest, prompts_digest
+from sottovoce.models.huggingface.files import later_digest, prompts_digest
 from sottovoce.models.huggingface.foresight import Foresight, foresee
 from sottovoce.models.huggingface.hidden_states import HiddenStates
 from sottovoce.models.huggingface.prefix_cache import PrefixStore
@@ -110,6 +110,7 @@ class TransformersScorer:
             pass_tokens=PASS_TOKENS if by_length else None, length_step=LENGTH_STEP if by_length else 8,
         )  # fmt: skip
         self.model, self.store = self.engine.model, self.engine.store
+        self._digest = later_digest(name_or_path, loaded)
         self._name, self._loaded, self._score = f"hf:{name_or_path}", loaded, score
         arguments = {
             "dtype": str(model.dtype), "rows": self.rows, "pass_tokens": self.engine.pass_tokens,
@@ -140,7 +141,7 @@ class TransformersScorer:
         template = bool(getattr(self.model.tokenizer, "chat_template", None))
         chat = template if self.engine.chat is None else self.engine.chat
         return {
-            "weights": model_digest(self._name.removeprefix("hf:"), self._loaded),
+            "weights": self._digest(),
             "dtype": str(self.model.dtype),
             "chat": chat,
             "prompts": prompts_digest(self.model.tokenizer, chat),
@@ -167,9 +168,8 @@ class TransformersScorer:
             ModelError: The model gives no hidden states, or its chat template cannot be used.
         """
         path = self._name.removeprefix("hf:")
-        digest = partial(model_digest, path, self._loaded)
         placed = None if self._loaded else self._placed
-        return HiddenStates(self, self.engine, path, digest, placed, layer=layer, pooling=pooling, tokens=tokens)
+        return HiddenStates(self, self.engine, path, self._digest, placed, layer=layer, pooling=pooling, tokens=tokens)
 
     def prepare(self, task: Task, contexts: Sequence[Context]) -> HFContexts:
         """Reads the demonstrations of every expert, one expert at a time.

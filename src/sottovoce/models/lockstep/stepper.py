@@ -15,7 +15,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import asdict
-from functools import cached_property, partial
+from functools import cached_property
 from typing import Any, Final, final
 
 from sottovoce.deprecated import renamed
@@ -30,7 +30,7 @@ except ModuleNotFoundError as error:
     raise MissingExtraError(error.name or "transformers", "local") from None
 
 from sottovoce.models.huggingface.causal_model import CausalModel, Loaded, quiet
-from sottovoce.models.huggingface.files import model_digest, prompts_digest
+from sottovoce.models.huggingface.files import later_digest, prompts_digest
 from sottovoce.models.huggingface.foresight import Foresight, foresee
 from sottovoce.models.huggingface.token_bytes import token_bytes
 from sottovoce.models.huggingface.verdicts import Verdicts
@@ -112,7 +112,7 @@ class TransformersStepper:
         self.parts = PromptParts(model.tokenizer, chat=chat, more_ends=_stated_ends(model))
         self._name, self._layout = named or f"hf:{name_or_path}", layout
         self._tokenizer = model.tokenizer
-        self._digest, self._dtype = partial(model_digest, name_or_path, loaded), str(model.dtype)
+        self._digest, self._dtype = later_digest(name_or_path, loaded), str(model.dtype)
         kind = model.device.type
         rows = rows or ROWS[kind]
         head_rows = min(rows, max(1, LOGIT_BYTES[kind] // (4 * engine.vocabulary)))

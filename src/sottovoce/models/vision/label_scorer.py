@@ -29,7 +29,7 @@ except ModuleNotFoundError as error:
     raise MissingExtraError(missing, "vision") from None
 
 from sottovoce.models.huggingface.engine import Engine
-from sottovoce.models.huggingface.files import model_digest, prompts_digest
+from sottovoce.models.huggingface.files import later_digest, prompts_digest
 from sottovoce.models.huggingface.prefix_cache import PrefixStore
 from sottovoce.models.huggingface.selftest import SelfTestReport
 from sottovoce.models.vision.contexts import VisionContexts, prepare
@@ -79,6 +79,7 @@ class VisionScorer:
         model = VisionModel(name_or_path, device=device, dtype=dtype, max_pixels=max_pixels, split=split)
         self.engine = Engine(model, PrefixStore(cache_bytes), reuse_cache)
         self.model, self.store = self.engine.model, self.engine.store
+        self._digest = later_digest(name_or_path)
         self._name, self._pictures = f"vision:{name_or_path}", {"max_pixels": max_pixels, "split": split}
 
     def __repr__(self) -> str:
@@ -101,7 +102,7 @@ class VisionScorer:
         """
         shapes = [self.model.template, self.model.image_processor.to_json_string()]
         return {
-            "weights": model_digest(self._name.removeprefix("vision:")),
+            "weights": self._digest(),
             "dtype": str(self.model.dtype),
             "prompts": prompts_digest(self.model.tokenizer, False, shapes),
             **self._pictures,

@@ -13,7 +13,7 @@ Speed       Requests are not put into one pass. Lockstep passes hold prompts tha
 from __future__ import annotations
 
 from collections.abc import Sequence
-from functools import cached_property, partial
+from functools import cached_property
 from typing import Any, Final, final
 
 from sottovoce.errors import MissingExtraError, ModelError
@@ -28,7 +28,7 @@ except ModuleNotFoundError as error:
     raise MissingExtraError(error.name or "transformers", "local") from None
 
 from sottovoce.models.huggingface.causal_model import CausalModel, Loaded, quiet
-from sottovoce.models.huggingface.files import model_digest, prompts_digest
+from sottovoce.models.huggingface.files import later_digest, prompts_digest
 from sottovoce.models.huggingface.foresight import Foresight, foresee
 from sottovoce.models.huggingface.prompts import Tokens, control_tokens
 from sottovoce.models.lockstep.memory import sealed
@@ -72,7 +72,7 @@ class TransformersWriter:
         self._model = CausalModel(name_or_path, device=device, dtype=dtype, loaded=loaded)
         self._prompts = RequestPrompts(self._model.tokenizer, chat=chat)
         self.name = named or f"hf:{name_or_path}"
-        self._digest = partial(model_digest, name_or_path, loaded)
+        self._digest = later_digest(name_or_path, loaded)
 
     def __repr__(self) -> str:
         return f"TransformersWriter({self.name!r})"

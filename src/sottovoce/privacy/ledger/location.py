@@ -154,7 +154,7 @@ def _server(text: str) -> Address:
         raise ParameterError("ledger", f"{scheme}://...", _FORM)
     try:
         url = sa.make_url(text).set(drivername="postgresql+psycopg")
-        secrets = {key: str(url.query[key]) for key in _SECRET if key in url.query}
+        secrets = {key: str(value) for key, value in url.query.items() if key.lower() in _SECRET}
     except (sa.exc.ArgumentError, ValueError):
         raise ParameterError("ledger", f"{scheme}://...", _FORM) from None
     if "@" in (url.host or ""):  # else the end of a password would be shown as the host
