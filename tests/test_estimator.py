@@ -435,7 +435,7 @@ def test_records_that_have_a_budget_share_no_other(part, how, tmp_path):
 
 
 def test_rows_of_numbers_have_one_budget_in_whatever_precision_they_are_held(tmp_path):
-    X, y = np.random.default_rng(3).normal(size=(60, 4)) * [1, 1e-12, 1e12, 0], np.arange(60) % 2
+    X, y = np.random.default_rng(3).normal(size=(60, 4)) * [1, 1e-12, 1e6, 0], np.arange(60) % 2
     fitted = PrivateICLClassifier(classes=[0, 1], method="class-means", epsilon=8, budget_epsilon=8)
     fitted.set_params(ledger=str(tmp_path / "first.db")).fit(X, y)
     single = X.astype(np.float32)

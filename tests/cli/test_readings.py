@@ -246,13 +246,13 @@ def test_what_an_earlier_build_finished_is_known(desk, command, monkeypatch):
     assert desk.verified(command)
 
 
-WRITING = pytest.mark.parametrize("command", ["classify", "synthesize", "answer"])
+WRITING = pytest.mark.parametrize("command", ["classify", "synthesize", "answer", "choice"])
 SETTINGS = {"weights": "ab12", "dtype": "torch.float32", "chat": False}
 
 
 def of_model(monkeypatch, **settings):
     for kind in (FakeScorer, FakeStepper, FakeWriter):
-        monkeypatch.setattr(kind, "settings", settings, raising=False)
+        monkeypatch.setattr(kind, "run_settings", settings, raising=False)
 
 
 @WRITING
@@ -263,7 +263,8 @@ def test_a_run_goes_on_with_the_model_that_it_was_begun_with_alone(desk, command
     of_model(monkeypatch, **{**SETTINGS, name: "another"})
     kept = desk.kept()
     code, err = desk.run(command, "--resume")
-    assert (code, f"has model's {name} " in err, ", not 'another'" in err) == (2, True, True), err
+    word = f"scorer's {name}" if command == "choice" else name
+    assert (code, f"has model's {word} " in err, ", not 'another'" in err) == (2, True, True), err
     assert desk.kept() == kept
     of_model(monkeypatch, **SETTINGS)
     assert desk.run(command, "--resume")[0] == 0

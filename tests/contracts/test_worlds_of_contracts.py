@@ -151,6 +151,17 @@ def test_a_vector_mechanism_without_a_variance_is_refused_in_words():
     assert event_of(unstated) == ZCDpEvent(0.05)
 
 
+def test_a_variance_that_is_no_number_is_refused_in_words():
+    class OfEach(UnstatedVariance):
+        def noise_variance(self, vector):
+            return [1.0] * len(vector.values)
+
+    each = drawn(OfEach(0.05), [0, 0])
+    for read in (event_of, deviation_of):
+        with pytest.raises(ContractError, match="is no number; state the variance on one number"):
+            read(each)
+
+
 @pytest.mark.slow
 def test_a_fitter_that_draws_by_it_is_refused_in_words(monkeypatch):
     assert check_mechanism(UnstatedVariance(0.05)).passed

@@ -243,6 +243,8 @@ MECHANISMS = [
     (clusterings.KeepsAClipOfASize(), "state", "follows what was asked before it"),
     (clusterings.KeepsEveryPoint(), "state", "no difference was found"),
     (clusterings.ChargesByTheLastPoints(), "state", "its next plan or charge"),
+    (clusterings.WhereTwelveStand(), "asks", "asks or draws more in a neighbouring world"),
+    (mechanisms.NarrowBelowZero(0.7), "drive", "draws where its law is refused: threshold is -20"),
     (clusterings.PublicWeighAsMuch(), "sensitivity", "(?s)its sum moves by.*beside public points"),
     (clusterings.OfRadiusOne(), "sensitivity", "(?s)its sum moves by.*a radius of 2"),
 ]
@@ -533,7 +535,7 @@ def test_a_clustering_of_ones_own_keeps_the_contract(right, refused):
 
 
 @pytest.mark.parametrize(
-    ("right", "refused"), [(mechanisms.UndividedSums(0.5), 3), (mechanisms.CountsAbove(0.7), 1)], ids=name
+    ("right", "refused"), [(mechanisms.UndividedSums(0.5), 3), (mechanisms.SmallThresholds(0.7), 3)], ids=name
 )
 def test_what_a_mechanism_refuses_of_what_is_public_is_listed(right, refused):
     assert len(check_mechanism(right).refused) == refused

@@ -451,6 +451,7 @@ class Fitting:
             "embedding": self.embedder.embedding,
             "embedder": self.embedder.name,
             "writer": self._writer.model.name if self._writer is not None else None,
+            **settings_of(self.model, "scorer's "),
             **(settings_of(self._writer.model) if self._writer is not None else {}),
             "rows": self._rows,
             "isolation": self._isolation.value,

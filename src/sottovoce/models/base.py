@@ -13,7 +13,7 @@ from typing import Any, Protocol, final, runtime_checkable
 import numpy as np
 from numpy.typing import NDArray
 
-from sottovoce.errors import TaskError
+from sottovoce.errors import ModelError, TaskError
 from sottovoce.files.requests import MODELS
 from sottovoce.records.sealed import Opaque
 from sottovoce.tasks import Example, Query, Task
@@ -24,18 +24,25 @@ Context = Sequence[Example]
 """The demonstrations one expert sees; empty for zero-shot."""
 
 
-def settings_of(model: object) -> dict[str, Any]:
-    """What a run notes of its model beside the name, in public words, where the model has ``settings``.
+def settings_of(model: object, part: str = "") -> dict[str, Any]:
+    """What a run notes of its model beside the name, in public words, where the model has ``run_settings``.
 
-    Those are what tells it from another one of the same name, such as a digest of its weights and its dtype.
+    Those are what tells it from another one of the same name, such as a digest of its weights and its dtype: a mapping
+    of names to texts, numbers and truth values. They stand in the files of runs and in certificates.
+
+    Args:
+        model: Any model.
+        part: What begins each word where a run has a second model.
 
     Raises:
-        ModelError: Its files cannot be read.
+        ModelError: They are something else, or a file of the model cannot be read.
     """
-    settings = getattr(model, "settings", None)
-    if not isinstance(settings, Mapping):
-        return {}
-    return {f"{MODELS}{name}": value for name, value in settings.items()}
+    settings: Mapping[str, Any] = getattr(model, "run_settings", None) or {}
+    if not isinstance(settings, Mapping) or not all(
+        isinstance(name, str) and isinstance(value, str | int | float | None) for name, value in settings.items()
+    ):
+        raise ModelError(f"run_settings of {type(model).__name__} must be a dict of names to texts or plain numbers.")
+    return {f"{MODELS}{part}{name}": value for name, value in settings.items()}
 
 
 class Isolation(Enum):

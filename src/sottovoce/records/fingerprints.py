@@ -83,6 +83,8 @@ _ROW: Final = 6
 last is a row of numbers: a phrase where rows hardly repeat, equal ones among them."""
 FRACTIONS: Final = 2
 """Of a row of numbers so many must be fractions for it to tell by itself, without the record's other columns."""
+EXACT: Final = 2.0**24
+"""Numbers from here on are compared as they are: 32 bits make one of neighbouring times."""
 _NUMBERS: Final = re.compile(r"[-+.0-9eE \t\n]+")
 _LETTER: Final = re.compile(r"[^\W\d_]")
 _LETTERED: Final = re.compile(rf"(?:[^\W\d_][\W\d_]*){{{LETTERS}}}")
@@ -242,7 +244,8 @@ def _numbers(text: str) -> tuple[bytes, int] | None:
     with np.errstate(all="ignore"):
         single = values.astype("<f4") + np.float32(0)  # and no zero has a sign
         fractions = int(np.count_nonzero(single % 1 > 0))
-    return (single.tobytes(), fractions) if fractions else None
+        kept = np.where(np.abs(values) < EXACT, single, values)
+    return (kept.astype("<f8").tobytes(), fractions) if fractions else None
 
 
 def _is_distinctive(text: str) -> bool:

@@ -4,8 +4,9 @@ Guarantee   What registered mechanisms are given moves by no more than they are 
             after the same releases the same is asked and released; the losses of all draws together are within the
             event, in every pair of worlds that is tried. The order of points changes nothing, and nothing is kept from
             an earlier clustering.
-Assumes     Points in two dimensions. Selections are drawn, counts and sums are drawn or told: none left, or every cut
-            worth keeping. A mechanism that has a ``radius`` takes points of that radius alone.
+Assumes     Points in two dimensions. Selections are drawn, or told: the best candidate; counts and sums are drawn, or
+            told: none left, or every cut worth keeping. A mechanism that has a ``radius`` takes points of that radius
+            alone.
 """
 
 from __future__ import annotations
@@ -98,6 +99,8 @@ class _Given:
 
 
 USUAL: Final = _Given(0)
+AGAIN: Final = _Given(5)
+"""Other noise: a private threshold shows where the draws lead to it alone."""
 PLACES: Final = (_Given(1, place=0), _Given(2, place=1))
 """The point that changes stands elsewhere among others than last."""
 
@@ -176,18 +179,19 @@ class _Clustering:
     def check(self) -> None:
         """Every contract that applies."""
         losses = Losses(self.adjacency)
-        wholly = [USUAL, *self._others()]
+        wholly = [USUAL, AGAIN, *self._others()]
         for given in (*wholly, *PLACES):
             for crowd in CROWDS if given in wholly else CROWDS[1:]:
                 for told in TOLD:
                     self._pairs(self._around(crowd, given), given, told, losses)
         for given in wholly:
             for near in self._ladders():
-                for told in (None, _all_kept):
+                for told in (None, _all_kept, _first_best, _last_best):
                     self._pairs(near, given, told, losses)
         for given in wholly:
-            self._any_order(given)
-            self._alone(given)
+            if given is not AGAIN:
+                self._any_order(given)
+                self._alone(given)
         if found := losses.exceed(self.mechanism.event, DELTA):
             raise ContractError("composition", self.subject, found[0], found[1])
         self.report.kept("composition", losses.pairs, "pairs of clusterings whose losses stay within the event")
@@ -332,9 +336,22 @@ def _telling(steps: Callable[[int, int], int]) -> Teller:
     return told
 
 
+def _selecting(place: int) -> Teller:
+    """The best candidate of every selection: of equals the first (0) or the last (-1). All else is drawn."""
+
+    def told(_: int, draw: Draw) -> Any:
+        if not isinstance(draw.aggregate, Scores) or np.ndim(draw.outcome) != 0:
+            return NotImplemented
+        scores = numbers_of(draw.aggregate)
+        return int(np.flatnonzero(scores == scores.max())[place])
+
+    return told
+
+
 _none_left: Final = _telling(lambda at, size: -MUCH)
 _all_kept: Final = _telling(lambda at, size: MUCH if at in (0, size - 1) else 0)
-TOLD: Final = (None, _none_left, _all_kept)
+_first_best, _last_best = _selecting(0), _selecting(-1)
+TOLD: Final = (None, _none_left, _all_kept, _first_best, _last_best)
 
 
 def _shown(world: World) -> str:

@@ -34,6 +34,7 @@ from sottovoce.privacy.events import (
 from sottovoce.privacy.unit import Adjacency
 from sottovoce.testing.claims import FloatArray
 from sottovoce.testing.draw_tape import Draw
+from sottovoce.testing.report import ContractError
 
 SLACK: Final = 1 + 1e-9
 """Figures are worked out in floating point."""
@@ -144,8 +145,8 @@ def _moved_by(draw: Draw, square: int) -> DpEvent:
     steps too: of two laws this far apart, the Renyi divergence of order 2 is log(1 + square / variance) at least.
     """
     event, share = draw.mechanism.event, square / draw.aggregate.squared_l2
-    variance = getattr(draw.mechanism, "noise_variance", None)
-    least = math.log1p(square / max(float(variance(draw.aggregate)), TINY)) if callable(variance) else 0.0
+    variance = variance_of(draw)
+    least = math.log1p(square / max(variance, TINY)) if variance is not None else 0.0
     match event:
         case GaussianDpEvent():
             return GaussianDpEvent(_rounded(max(share / event.noise_multiplier**2, least) ** -0.5))
@@ -154,6 +155,23 @@ def _moved_by(draw: Draw, square: int) -> DpEvent:
         case PureDP():
             return PureDP(_rounded(max(event.epsilon, least)))
     return event
+
+
+def variance_of(draw: Draw) -> float | None:
+    """The variance of the noise on each number of a vector, in squared grid steps; ``None`` where it is not stated.
+
+    Raises:
+        ContractError: It is no number.
+    """
+    variance = getattr(draw.mechanism, "noise_variance", None)
+    if not callable(variance):
+        return None
+    stated = variance(draw.aggregate)
+    try:
+        return float(stated)
+    except (TypeError, ValueError):
+        problem = "its noise_variance(vector) is no number; state the variance on one number, in squared grid steps"
+        raise ContractError("drive", repr(draw.mechanism), problem) from None
 
 
 def _noise_loss(draw: Draw, moved: Sequence[int]) -> float:

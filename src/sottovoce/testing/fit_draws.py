@@ -14,7 +14,7 @@ from sottovoce.mechanisms.base import SelectionMechanism
 from sottovoce.mechanisms.gaussian import with_noise
 from sottovoce.privacy.aggregates import VectorSum
 from sottovoce.testing.claims import FloatArray
-from sottovoce.testing.draw_losses import law_of
+from sottovoce.testing.draw_losses import law_of, variance_of
 from sottovoce.testing.draw_tape import Draw, Teller
 from sottovoce.testing.draws import ALARM
 from sottovoce.testing.report import ContractError
@@ -62,12 +62,12 @@ def deviation_of(draw: Draw) -> float:
     Raises:
         ContractError: Its mechanism does not state the variance.
     """
-    variance = getattr(draw.mechanism, "noise_variance", None)
-    if not callable(variance):
+    variance = variance_of(draw)
+    if variance is None:
         problem = "a fitter or an answerer draws a vector by it, and it does not say how wide its noise is; state its "
         problem += "variance on each number, in squared grid steps, as noise_variance(vector)"
         raise ContractError("drive", repr(draw.mechanism), problem)
-    return math.sqrt(variance(draw.aggregate))
+    return math.sqrt(variance)
 
 
 def noise_of(draw: Draw) -> FloatArray:

@@ -14,6 +14,7 @@ from sottovoce.mechanisms.clustering.price import Level
 from sottovoce.mechanisms.clustering.private_clustering import DPM
 from sottovoce.mechanisms.clustering.projection import PublicProjection
 from sottovoce.mechanisms.gaussian import GaussianVector
+from sottovoce.mechanisms.permute_and_flip import PermuteAndFlip
 from sottovoce.privacy.aggregates import Scores, VectorSum
 from sottovoce.privacy.events import ComposedDpEvent, SelfComposedDpEvent, ZCDpEvent
 from sottovoce.privacy.points import PrivatePoints, bound_of, grid_rows
@@ -290,6 +291,32 @@ class ChargesByTheLastPoints(Means):
     def rows(self, points):
         self.last[0] = 2 + int((points.rows.sum(axis=0) > 0).all())
         return points.rows
+
+
+@dataclass(frozen=True)
+class WhereTwelveStand(Mechanism):
+    """The mean of the half where most points are, if there are twelve."""
+
+    adjacency: Adjacency = Adjacency.REPLACE_ONE
+    epsilon: float = 1.0
+    rho: float = 0.5
+    radius: int = 1
+
+    @property
+    def event(self):
+        return ComposedDpEvent((PermuteAndFlip(self.epsilon).event, ZCDpEvent(self.rho)))
+
+    def cluster(self, points: PrivatePoints, randomness: Randomness):
+        right, bound = points.rows[:, 0] >= 0, bound_of(points.radius)
+        moves = 2 if self.adjacency is Adjacency.REPLACE_ONE else 1
+        votes = Scores([int((~right).sum()), int(right.sum())], sensitivity=moves, adjacency=self.adjacency)
+        half = PermuteAndFlip(self.epsilon).select(votes, randomness)
+        inside = points.rows[right == bool(half)]
+        if len(inside) < 12:
+            return half
+        squared = bound * bound * (4 if self.adjacency is Adjacency.REPLACE_ONE else 1)
+        told = VectorSum(inside.sum(axis=0), squared_l2=squared, adjacency=self.adjacency)
+        return GaussianVector(self.rho).release(told, randomness).steps
 
 
 class PublicWeighAsMuch(Means):

@@ -526,10 +526,26 @@ class UndividedSums(GaussianVector):
         return super().release(vector, randomness)
 
 
-class CountsAbove(AboveThreshold):
-    """Right: takes thresholds that counts may reach."""
+class NarrowBelowZero(AboveThreshold):
+    """Draws a quarter of its noise at thresholds below 0, for which it states no law."""
 
     def law(self, queries, threshold: int, sensitivity: int):
         if threshold < 0:
             raise ParameterError("threshold", threshold, "0 or more")
         return super().law(queries, threshold, sensitivity)
+
+
+class SmallThresholds(AboveThreshold):
+    """Right: takes thresholds from 1 to 20, and counts that one unit moves by 2 at most."""
+
+    def start(self, threshold: int, *, sensitivity: int, adjacency, randomness: Randomness):
+        self.check(threshold, sensitivity)
+        return super().start(threshold, sensitivity=sensitivity, adjacency=adjacency, randomness=randomness)
+
+    def law(self, queries, threshold: int, sensitivity: int):
+        self.check(threshold, sensitivity)
+        return super().law(queries, threshold, sensitivity)
+
+    def check(self, threshold, sensitivity):
+        if not 1 <= threshold <= 20 or sensitivity > 2:
+            raise ParameterError("threshold", threshold, "1 to 20")

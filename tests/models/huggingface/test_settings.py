@@ -13,6 +13,7 @@ from models import tiny  # noqa: E402
 from sottovoce.errors import ModelError  # noqa: E402
 from sottovoce.models.base import settings_of  # noqa: E402
 from sottovoce.models.fake import FakeScorer  # noqa: E402
+from sottovoce.models.huggingface import files  # noqa: E402
 from sottovoce.models.registry import load_scorer, load_stepper, load_writer  # noqa: E402
 
 
@@ -69,6 +70,30 @@ def test_a_model_is_told_by_the_files_that_were_loaded(tmp_path, monkeypatch, lo
 
 def test_a_model_without_settings_is_told_by_its_name_alone():
     class OwnSettings:
-        settings = "as it pleases"
+        def __init__(self):
+            self.settings = {"api_key": "sk-live"}
 
     assert settings_of(FakeScorer()) == settings_of(OwnSettings()) == {}
+
+
+@pytest.mark.parametrize("given", ["float32", {"dtype": torch.float32}, {3: "x"}, [("dtype", "float32")]])
+def test_settings_that_no_file_could_hold_are_refused_by_kind(given):
+    class Own:
+        run_settings = given
+
+    with pytest.raises(ModelError, match="run_settings of Own must be a dict"):
+        settings_of(Own())
+
+
+def test_a_name_on_the_hub_is_told_by_the_revision_that_was_loaded(tmp_path, monkeypatch):
+    for revision, factor in (("a", 1.0), ("b", 1.5)):
+        model = tiny.llama()
+        with torch.no_grad():
+            next(model.parameters()).mul_(factor)
+        tiny.save(model, tmp_path / revision)
+    leads_to = ["a"]
+    monkeypatch.setattr(files, "cached_file", lambda _, file, **__: str(tmp_path / leads_to[0] / file))
+    first, other = (files.later_digest("org/m") for _ in range(2))
+    expected = files.model_digest(str(tmp_path / "a"))
+    leads_to[0] = "b"
+    assert first() == other() == expected != files.later_digest("org/m")()

@@ -752,7 +752,7 @@ def test_it_is_told_by_its_weights_and_by_how_it_sees(tmp_path):
     place = worlds.save(next(iter(worlds.FAMILIES)), tmp_path)
 
     def settings(**options):
-        return VisionScorer(place, device="cpu", **options).settings
+        return VisionScorer(place, device="cpu", **options).run_settings
 
     first, second = settings(), settings(max_pixels=64 * 64)
     assert len(first["weights"]) == 64

@@ -352,6 +352,14 @@ MUTANTS = [
         (_READINGS + "test_a_run_goes_on_with_the_model_that_it_was_begun_with_alone",),
     ),
     Mutant(
+        "fits-by-any-weights",
+        "a fit that was charged goes on with other weights of the model that it asks",
+        "fitting/fit.py",
+        """            **settings_of(self.model, "scorer's "),\n""",
+        "",
+        (_READINGS + "test_a_run_goes_on_with_the_model_that_it_was_begun_with_alone",),
+    ),
+    Mutant(
         "answers-of-any-template",
         "a file of answers goes on in another chat template under the same name",
         "models/huggingface/files.py",

@@ -523,10 +523,11 @@ def test_rows_of_a_few_numbers_make_no_other_records_known(tmp_path, few):
     opened(sealed([{"numbers": few(n), "label": "b"} for n in range(200, 240)]), str(tmp_path / "other.db"))
 
 
-def test_times_that_32_bits_do_not_keep_make_no_other_records_known(tmp_path):
+@pytest.mark.parametrize("beside", [lambda start: start + 5.5, lambda start: 20.5])
+def test_times_that_32_bits_do_not_keep_make_no_other_records_known(beside, tmp_path):
     def visits(first):
         starts = [1.7e9 + 600 * n + 0.25 + first for n in range(40)]
-        return [{"numbers": f"{start!r} {start + 5.5!r}", "label": "a"} for start in starts]
+        return [{"numbers": f"{start!r} {beside(start)!r}", "label": "a"} for start in starts]
 
     opened(sealed(visits(0)), str(tmp_path / "t.db"))
     opened(sealed(visits(1)), str(tmp_path / "other.db"))

@@ -58,13 +58,15 @@ def model_digest(name_or_path: str, loaded: tuple[Any, Any] | None = None) -> st
 def later_digest(name_or_path: str, loaded: tuple[Any, Any] | None = None) -> Callable[[], str]:
     """``model_digest`` of a model that was just loaded, worked out where it is asked for; see there.
 
-    Files of this machine are those of now, wherever the program goes in between, and may not change until then.
+    The files are those of now, wherever the program goes or the name leads to in between, and may not change until
+    then.
     """
-    place = Path(name_or_path).expanduser().absolute()
+    before = None
     try:
-        before = _stamps(place) if loaded is None and place.exists() else None
+        place = _place_of(name_or_path)
+        before = None if loaded is not None else _stamps(place)
     except (ModelError, OSError, ValueError, KeyError, AttributeError):  # said where the digest is asked for
-        before = None
+        pass
     if before is None:
         return partial(model_digest, name_or_path, loaded)
 
@@ -75,6 +77,19 @@ def later_digest(name_or_path: str, loaded: tuple[Any, Any] | None = None) -> Ca
         return found
 
     return digest
+
+
+def _place_of(name_or_path: str) -> Path:
+    """The absolute folder or file that was just loaded; of a name on the hub, where the library keeps that revision."""
+    place = Path(name_or_path).expanduser().absolute()
+    if place.exists():
+        return place
+    if (file := gguf_path(name_or_path)) is not None:
+        return file
+    found = cached_file(name_or_path, CONFIG, local_files_only=True)
+    if found is None:
+        raise ModelError(f"The files of the model {name_or_path!r} are not on this machine.")
+    return Path(found).parent
 
 
 def _stamps(place: Path) -> dict[str, tuple[int, int]]:

@@ -147,9 +147,9 @@ class HiddenStates:
         return self._vectors.isolation if self._scorer.isolation.holds else self._scorer.isolation
 
     @property
-    def settings(self) -> dict[str, Any]:
+    def run_settings(self) -> dict[str, Any]:
         """Those of the label scorer; ``embedding`` tells the vectors from any others."""
-        return {**getattr(self._scorer, "settings", {})}
+        return {**getattr(self._scorer, "run_settings", {})}
 
     def prepare(self, task: Task, contexts: Sequence[Context]) -> PreparedContexts:
         """Reads demonstrations, as the label scorer does."""

@@ -138,7 +138,7 @@ class TransformersStepper:
         return self._name
 
     @cached_property
-    def settings(self) -> dict[str, Any]:
+    def run_settings(self) -> dict[str, Any]:
         """What tells it from another model of its name: a run is resumed with the same alone.
 
         Raises:

@@ -94,7 +94,7 @@ class VisionScorer:
         return self._name
 
     @cached_property
-    def settings(self) -> dict[str, Any]:
+    def run_settings(self) -> dict[str, Any]:
         """What tells it from another model of its name: a run is resumed with the same alone.
 
         Raises:

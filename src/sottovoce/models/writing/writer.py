@@ -78,7 +78,7 @@ class TransformersWriter:
         return f"TransformersWriter({self.name!r})"
 
     @cached_property
-    def settings(self) -> dict[str, Any]:
+    def run_settings(self) -> dict[str, Any]:
         """What tells it from another model of its name: a run is resumed with the same alone.
 
         Raises:

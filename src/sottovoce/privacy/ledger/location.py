@@ -152,13 +152,13 @@ def _server(text: str) -> Address:
     scheme = text.partition("://")[0]
     if scheme.lower() not in _SERVERS:
         raise ParameterError("ledger", f"{scheme}://...", _FORM)
+    if text.count("@") > 1:  # else a part of a password would be shown as a host or a name
+        raise ParameterError("ledger", f"{scheme}://...", "an address whose password has %40 in place of each @")
     try:
         url = sa.make_url(text).set(drivername="postgresql+psycopg")
         secrets = {key: str(value) for key, value in url.query.items() if key.lower() in _SECRET}
     except (sa.exc.ArgumentError, ValueError):
         raise ParameterError("ledger", f"{scheme}://...", _FORM) from None
-    if "@" in (url.host or ""):  # else the end of a password would be shown as the host
-        raise ParameterError("ledger", f"{scheme}://...", "an address whose password has %40 in place of each @")
     url = url.difference_update_query(secrets)
     plain = url.set(drivername="postgresql", password=None)
     shown = sa.URL.create(
