@@ -351,7 +351,7 @@ def _selecting(place: int) -> Teller:
 _none_left: Final = _telling(lambda at, size: -MUCH)
 _all_kept: Final = _telling(lambda at, size: MUCH if at in (0, size - 1) else 0)
 _first_best, _last_best = _selecting(0), _selecting(-1)
-TOLD: Final = (None, _none_left, _all_kept, _first_best, _last_best)
+TOLD: Final = (None, _none_left, _all_kept)
 
 
 def _shown(world: World) -> str:
