@@ -145,6 +145,21 @@ def test_help_shows_values_of_the_file_and_obeys_none(desk, monkeypatch, colours
     assert (code, "there is no such file" in err) == (2, True)
 
 
+def test_help_shows_no_password_of_a_ledger(desk, monkeypatch):
+    address = "postgresql://ann:hunter2@db.example/tickets?password=hunter2"
+    (desk.folder / "sotto.toml").write_text(f'ledger = "{address}"\n')
+    for command in (["classify"], ["ledger", "show"]):
+        code, out, _ = desk(*command, "--help")
+        assert (code, "hunter2" in out, "postgresql://ann@db.example" in "".join(out.split())) == (0, False, True)
+    (desk.folder / "sotto.toml").write_text(f'ledger = ["{address}"]\n')
+    code, _, err = desk("ledger", "show")
+    assert (code, "hunter2" in err, "key ledger: the value is a list" in err) == (2, False, True)
+    (desk.folder / "sotto.toml").write_text("")
+    monkeypatch.setenv("SOTTO_LEDGER", "postgresql://ann:p@hunter2@db.example/tickets")
+    code, out, _ = desk("ledger", "show", "--help")
+    assert (code, "hunter2" in out, "postgresql://..." in out) == (0, False, True)
+
+
 def test_a_bad_variable_is_named(desk, monkeypatch):
     monkeypatch.setenv("SOTTO_METHOD", "peo")
     code, _, err = desk("ask", "late?")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+import pickle
 
 import pytest
 
@@ -134,3 +135,14 @@ def test_missing_values_of_data_frames_are_missing_and_arrays_are_not():
     assert is_missing(pd.NaT)
     assert is_missing(np.float64("nan"))
     assert not is_missing(np.array(["", "a"]))
+
+
+def test_a_row_that_an_earlier_build_stored_is_read():
+    rows = []
+    for state in ([1, {"id": "a"}], [1, {"id": "a"}, None], [1, {"id": "a"}, None, None]):
+        row = Row.__new__(Row)
+        row.__setstate__(state)
+        rows.append(row)
+    assert all(row == Row(1, {"id": "a"}) and row.identity("id") == "a" for row in rows)
+    cut = Row(2, {"id": "a"}, {"name": "id"}, {"id": "abc"})
+    assert pickle.loads(pickle.dumps(cut)) == cut

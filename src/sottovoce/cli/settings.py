@@ -90,7 +90,7 @@ def apply(context: Any, words: list[str]) -> None:
 
 @final
 class _Defaults(dict[str, Any]):
-    """Values by parameter. Help shows them by a console of its own: what it is given is escaped as all that is printed.
+    """Values by parameter. Help shows them by a console of its own: it is given what may be printed.
 
     Args:
         context: Of the command; it parses resiliently while help asks for defaults.
@@ -102,7 +102,7 @@ class _Defaults(dict[str, Any]):
         self._context = context
 
     def get(self, name: str, default: Any = None) -> Any:
-        """The value; escaped where help shows it."""
+        """The value; where help shows it escaped, and an address of a server without its password."""
         value = super().get(name, default)
         if not self._context.resilient_parsing:
             return value
@@ -110,7 +110,10 @@ class _Defaults(dict[str, Any]):
 
 
 def _shown(value: Any) -> Any:
-    return printable(value) if isinstance(value, str) else value
+    from sottovoce.privacy.ledger.location import Secret
+
+    given = Secret.of(value)
+    return printable(given.shown if isinstance(given, Secret) else given) if isinstance(value, str) else value
 
 
 def origin(context: Any, name: str | None, message: str, file: str | None = None) -> str:
@@ -273,4 +276,5 @@ def _value(value: Any, parameter: Any, place: str) -> Any:
     if isinstance(value, str | int | float) and not isinstance(value, bool):
         return [str(value)] if parameter.multiple else str(value)
     kinds = "a text, a number or a list of texts" if parameter.multiple else "a text or a number"
-    raise InputError(f"{place}: the value is {value!r}; it must be {kinds}.")
+    shown = f"a {type(value).__name__}" if parameter.name == "ledger" else repr(value)  # it may hold a password
+    raise InputError(f"{place}: the value is {shown}; it must be {kinds}.")

@@ -6,6 +6,7 @@ log-probability of every label after every question. ``Writer`` is behind long a
 
 from __future__ import annotations
 
+import inspect
 from collections.abc import Mapping, Sequence
 from enum import Enum
 from typing import Any, Protocol, final, runtime_checkable
@@ -13,7 +14,7 @@ from typing import Any, Protocol, final, runtime_checkable
 import numpy as np
 from numpy.typing import NDArray
 
-from sottovoce.errors import ModelError, TaskError
+from sottovoce.errors import ModelError, SottoError, TaskError
 from sottovoce.files.requests import MODELS
 from sottovoce.records.sealed import Opaque
 from sottovoce.tasks import Example, Query, Task
@@ -37,12 +38,34 @@ def settings_of(model: object, part: str = "") -> dict[str, Any]:
     Raises:
         ModelError: They are something else, or a file of the model cannot be read.
     """
-    settings: Mapping[str, Any] = getattr(model, "run_settings", None) or {}
+    settings = _given(model)
     if not isinstance(settings, Mapping) or not all(
-        isinstance(name, str) and isinstance(value, str | int | float | None) for name, value in settings.items()
+        isinstance(name, str) and _is_plain(value) for name, value in settings.items()
     ):
-        raise ModelError(f"run_settings of {type(model).__name__} must be a dict of names to texts or plain numbers.")
+        raise ModelError(
+            f"run_settings of {type(model).__name__} must be a dict of names to texts, finite numbers, truth values or "
+            "None."
+        )
     return {f"{MODELS}{part}{name}": value for name, value in settings.items()}
+
+
+def _given(model: Any) -> Any:
+    """``run_settings`` of a model that has them; where it has and they cannot be had, the model is refused."""
+    try:
+        return model.run_settings or {}
+    except SottoError:
+        raise
+    except Exception as error:
+        if isinstance(error, AttributeError) and inspect.getattr_static(model, "run_settings", None) is None:
+            return {}
+        failed = type(error).__name__
+    raise ModelError(f"run_settings of {type(model).__name__} raised {failed}. Load the model again.")
+
+
+def _is_plain(value: object) -> bool:
+    if isinstance(value, int | float):
+        return abs(value) < 2**63  # not of NaN; and what every file of a run can hold
+    return value is None or isinstance(value, str)
 
 
 class Isolation(Enum):

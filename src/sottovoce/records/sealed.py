@@ -13,7 +13,7 @@ from __future__ import annotations
 import hashlib
 from array import array
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field, fields, replace
 from itertools import groupby
 from typing import Any, Final, NoReturn, Self, final
 
@@ -118,6 +118,13 @@ class Row:
 
     def __repr__(self) -> str:
         return f"Row(line={self.line})"
+
+    def __setstate__(self, state: Sequence[Any]) -> None:
+        """Rows that an earlier build stored have fewer attributes."""
+        for each in fields(self):
+            object.__setattr__(self, each.name, None)
+        for each, value in zip(fields(self), state, strict=False):
+            object.__setattr__(self, each.name, value)
 
 
 @final

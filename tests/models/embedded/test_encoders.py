@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shutil
 from pathlib import Path
 
 import numpy as np
@@ -236,3 +237,30 @@ def test_the_models_answer_counts_only_where_it_was_asked_for(monkeypatch, tmp_p
     records = PrivateRecords(rows, source="notes")
     fitting = Fitting(records, TASK, epsilon=8, model=scorer, ledger=":memory:", pool=TEXTS, **how)
     assert fitting.plan.parameters["prior_weight"] == weight
+
+
+def test_an_encoder_is_told_by_its_files_its_reading_its_dtype_and_its_head(tmp_path):
+    place = tmp_path / "m"
+
+    def settings(spec="", **options):
+        return load_scorer(f"encoder:{place}{spec}", store=False, **options).run_settings
+
+    tiny.sentence_encoder(place)
+    first = settings()
+    assert settings() == first
+    assert {name for name, value in settings(dtype="bfloat16").items() if value != first[name]} == {"dtype"}
+    shutil.rmtree(place)
+    tiny.sentence_encoder(place, pooling={"pooling_mode": "max"})
+    assert {name for name, value in settings().items() if value != first[name]} == {"embedding"}
+    shutil.rmtree(place)
+    tiny.sentence_encoder(place, seed=1)
+    other = settings()
+    assert {name for name, value in other.items() if value != first[name]} == {"embedding"}
+    encoder = load_scorer(f"encoder:{place}", store=False).head.encoder
+    heads = []
+    for scale in (1.0, 2.0):
+        nothing = np.zeros(48)
+        save_head(Head(scale, 0.1, 2.0, 0.1, 0.0, 1.0, nothing, nothing, encoder), tmp_path / "h.safetensors", {})
+        heads.append(settings(f",head={tmp_path / 'h.safetensors'}"))
+    assert {name for name, value in heads[1].items() if value != heads[0][name]} == {"head"}
+    assert load_scorer("embedded").run_settings == {}, "what ships is pinned"

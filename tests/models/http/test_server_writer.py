@@ -31,9 +31,10 @@ from tests.models.http.faulty import (
 )
 
 from sottovoce.errors import InputError, ModelError, ParameterError
-from sottovoce.models.base import Isolation, Writer, WritingRequest
+from sottovoce.models.base import Isolation, Writer, WritingRequest, settings_of
 from sottovoce.models.http import asking, exchange
 from sottovoce.models.http.address import ApiKey, Server
+from sottovoce.models.http.label_scorer import ServerScorer
 from sottovoce.models.http.replies import MOST_CHARACTERS
 from sottovoce.models.http.writer import ServerWriter
 from sottovoce.models.registry import load_writer
@@ -66,6 +67,17 @@ def test_each_api_gives_each_request_its_text(server, api, turns):
     texts = writer(server, api=api).write([request("a cat"), request("a dog"), request("a cat")], tokens=7)
     assert texts == [f"A CAT after {turns}", f"A DOG after {turns}", f"A CAT after {turns}"]
     assert [seen.is_probe for seen in server.seen] == [True, False, False, True]  # each request once
+
+
+def test_a_model_is_told_by_how_it_is_asked(server):
+    told = [settings_of(writer(server, api=api)) for api in (None, "chat", "completions", "responses")]
+    assert told[0] == told[1]
+    assert len({str(each) for each in told}) == 3
+    scored = [
+        settings_of(ServerScorer(server.name, **options))
+        for options in ({}, {"api": "chat"}, {"api": "completions"}, {"score": "echo"}, {"score": "top"})
+    ]
+    assert len({str(each) for each in scored}) == 5
 
 
 def test_what_is_sent_is_the_request_and_nothing_else(server, monkeypatch):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import pickle
 
 import pytest
 
@@ -14,7 +15,7 @@ from sottovoce.errors import ModelError  # noqa: E402
 from sottovoce.models.base import settings_of  # noqa: E402
 from sottovoce.models.fake import FakeScorer  # noqa: E402
 from sottovoce.models.huggingface import files  # noqa: E402
-from sottovoce.models.registry import load_scorer, load_stepper, load_writer  # noqa: E402
+from sottovoce.models.registry import load_scorer, load_stepper, load_writer, model_catalog  # noqa: E402
 
 
 @pytest.mark.parametrize("load", [load_scorer, load_stepper, load_writer])
@@ -68,6 +69,30 @@ def test_a_model_is_told_by_the_files_that_were_loaded(tmp_path, monkeypatch, lo
         settings_of(late)
 
 
+def vision(folder):
+    from models.vision import worlds_of_pictures as worlds
+
+    return worlds.save("qwen2_5_vl", folder)
+
+
+FOLDERS = {
+    "hf": lambda folder: tiny.save(tiny.llama(), folder),
+    "encoder": tiny.sentence_encoder,
+    "vision": vision,
+}
+"""A model in a folder for each kind that opens one."""
+
+
+def test_every_kind_of_model_in_a_folder_is_told_by_more_than_its_name(tmp_path):
+    kinds = {entry.spec.partition(":")[0]: entry for entry in model_catalog() if "PATH" in entry.spec}
+    load = {"LabelScorer": load_scorer, "Stepper": load_stepper, "Writer": load_writer}
+    for kind, entry in kinds.items():
+        name = f"{kind}:{FOLDERS[kind](tmp_path / kind)}"
+        for capability in entry.capabilities:
+            told = settings_of(load[capability](name))
+            assert any(isinstance(value, str) and len(value) == 64 for value in told.values()), (kind, capability)
+
+
 def test_a_model_without_settings_is_told_by_its_name_alone():
     class OwnSettings:
         def __init__(self):
@@ -76,7 +101,10 @@ def test_a_model_without_settings_is_told_by_its_name_alone():
     assert settings_of(FakeScorer()) == settings_of(OwnSettings()) == {}
 
 
-@pytest.mark.parametrize("given", ["float32", {"dtype": torch.float32}, {3: "x"}, [("dtype", "float32")]])
+@pytest.mark.parametrize(
+    "given",
+    ["float32", {"dtype": torch.float32}, {3: "x"}, [("dtype", "float32")], {"k": float("nan")}, {"k": 10**5000}],
+)
 def test_settings_that_no_file_could_hold_are_refused_by_kind(given):
     class Own:
         run_settings = given
@@ -97,3 +125,25 @@ def test_a_name_on_the_hub_is_told_by_the_revision_that_was_loaded(tmp_path, mon
     expected = files.model_digest(str(tmp_path / "a"))
     leads_to[0] = "b"
     assert first() == other() == expected != files.later_digest("org/m")()
+
+
+def test_settings_that_fail_are_refused_and_not_taken_for_none():
+    class Own:
+        @property
+        def run_settings(self):
+            return {"weights": self.digest}
+
+    class Inside:
+        def __getattr__(self, name):
+            return getattr(FakeScorer(), name)
+
+    with pytest.raises(ModelError, match="run_settings of Own raised AttributeError"):
+        settings_of(Own())
+    assert settings_of(Inside()) == {}
+
+
+@pytest.mark.parametrize("load", [load_scorer, load_stepper, load_writer])
+def test_a_loaded_model_is_stored_with_what_tells_it(tmp_path, load):
+    model = load(f"hf:{tiny.save(tiny.llama(), tmp_path / 'm')}")
+    told = settings_of(model)
+    assert model._digest() == pickle.loads(pickle.dumps(model._digest))() == told["model's weights"]

@@ -13,6 +13,49 @@ _READINGS = "tests/cli/test_readings.py::"
 
 MUTANTS = [
     Mutant(
+        "a-loaded-model-cannot-be-stored",
+        "a model of hf: cannot be sent to another process",
+        "models/huggingface/files.py",
+        "    return partial(_unchanged_digest, name_or_path, place, before)\n",
+        "    return lambda: _unchanged_digest(name_or_path, place, before)\n",
+        ("tests/models/huggingface/test_settings.py::test_a_loaded_model_is_stored_with_what_tells_it",),
+    ),
+    Mutant(
+        "an-encoder-by-its-name-alone",
+        "a run with encoder:FOLDER is resumed with other weights, another head or another dtype",
+        "models/embedded/label_scorer.py",
+        "        if self._shipped:\n",
+        "        if True:\n",
+        (
+            "tests/models/embedded/test_encoders.py::test_an_encoder_is_told_by_its_files_its_reading_its_dtype_and_its_head",
+            "tests/models/huggingface/test_settings.py::test_every_kind_of_model_in_a_folder_is_told_by_more_than_its_name",
+        ),
+    ),
+    Mutant(
+        "a-server-by-its-name-alone",
+        "a run with a server's chat is resumed with its completions",
+        "models/http/writer.py",
+        '        return {"api": self.server.api or "chat"}\n',
+        "        return {}\n",
+        ("tests/models/http/test_server_writer.py::test_a_model_is_told_by_how_it_is_asked",),
+    ),
+    Mutant(
+        "settings-that-fail-are-none",
+        "a model whose settings cannot be had is told by its name alone",
+        "models/base.py",
+        'if isinstance(error, AttributeError) and inspect.getattr_static(model, "run_settings", None) is None:',
+        "if isinstance(error, AttributeError):",
+        ("tests/models/huggingface/test_settings.py::test_settings_that_fail_are_refused_and_not_taken_for_none",),
+    ),
+    Mutant(
+        "a-stored-row-lacks-a-new-attribute",
+        "rows that an earlier build stored cannot be read",
+        "records/sealed.py",
+        "            object.__setattr__(self, each.name, None)\n",
+        "            pass\n",
+        ("tests/records/test_records.py::test_a_row_that_an_earlier_build_stored_is_read",),
+    ),
+    Mutant(
         "a-run-ends-file-by-file",
         "a finished run that is stopped as its folder is removed is resumed, and paid again",
         "files/run_folder.py",
@@ -371,8 +414,8 @@ MUTANTS = [
         "weights-of-another-folder",
         "a run notes weights that were not loaded, where the program or the files moved in between",
         "models/huggingface/files.py",
-        "        if _stamps(place) != before:\n",
-        "        if not before:\n",
+        "    if _stamps(place) != before:\n",
+        "    if not before:\n",
         ("tests/models/huggingface/test_settings.py::test_a_model_is_told_by_the_files_that_were_loaded",),
     ),
     Mutant(

@@ -24,7 +24,7 @@ from sottovoce.privacy.events import BoundedRange, PureDP
 from sottovoce.privacy.ledger.budget import Budget
 from sottovoce.privacy.ledger.history import newest
 from sottovoce.privacy.ledger.ledger import Identity, Ledger, Reservation
-from sottovoce.privacy.ledger.location import Address
+from sottovoce.privacy.ledger.location import Address, Secret
 from sottovoce.privacy.ledger.registry import default_path
 from sottovoce.privacy.unit import Adjacency
 from sottovoce.store import home
@@ -150,6 +150,18 @@ def test_an_unquoted_at_in_a_password_is_refused_and_not_shown_as_the_host():
         with pytest.raises(ParameterError, match="%40 in place of each @") as caught:
             Address.parse(f"postgresql://ann:{password}@db/x")
         assert "hunter2" not in str(caught.value)
+    for address in (
+        "postgresql://db:5432/x?user=me@azure&password=hunter2",
+        "postgresql://db:5432/x?user=me&password=p@hunter2",
+        "postgresql://db/x?user=me@azure&password=hunter2",
+    ):
+        with pytest.raises(ParameterError, match="%40 in place of each @") as caught:
+            Address.parse(address)
+        secret = Secret.of(address)
+        assert "hunter2" not in f"{caught.value} {secret!r} {pickle.loads(pickle.dumps(secret))}"
+    told = Address.parse("postgresql://db:5432/x?user=me%40azure&password=p%40hunter2")
+    assert (told.url.query["user"], told.options) == ("me@azure", {"password": "p@hunter2"})
+    assert "hunter2" not in told.shown
     assert Address.parse("postgresql://ann:p%40hunter2@db/x").shown == "postgresql://ann@db/x"
     assert Address.parse("postgresql://ann@db/x?PASSWORD=hunter2").shown == "postgresql://ann@db/x"
 

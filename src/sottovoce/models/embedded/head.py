@@ -63,6 +63,13 @@ class Head:
         """Length of the embeddings it is made for."""
         return len(self.text_mean)
 
+    @property
+    def digest(self) -> str:
+        """SHA-256 of its numbers and means."""
+        numbers = np.array([getattr(self, name) for name in NUMBERS], dtype=np.float64)
+        means = [np.asarray(getattr(self, name), dtype=np.float64) for name in MEANS]
+        return hashlib.sha256(b"".join(part.tobytes() for part in (numbers, *means))).hexdigest()
+
 
 def load_head(path: Path | None = None) -> Head:
     """Reads a head file; ``None`` reads the one that ships, after checking its checksum.

@@ -65,6 +65,7 @@ class EmbeddedImageScorer:
     Attributes:
         name: ``embedded-image``.
         isolation: By construction.
+        run_settings: What tells it from another one of its name: a digest of weights that do not ship.
         numbers: The fitted numbers: ``scale`` a, ``threshold`` u, ``charge`` k, ``steepness`` s, ``sharpness`` v,
             ``growth`` w.
 
@@ -96,6 +97,7 @@ class EmbeddedImageScorer:
         self, weights: str | os.PathLike[str] | None = None, store: Store | Literal[False] | None = None
     ) -> None:
         self._encoder = ImageEncoder(None if weights is None else Path(weights))
+        self.run_settings = {} if weights is None else {"weights": self._encoder.digest}
         self.numbers = dict(self._encoder.numbers)
         self._store: Store | Literal[False] = EmbeddingCache() if store is None else store
         self._public: dict[bytes, VectorArray] = {}

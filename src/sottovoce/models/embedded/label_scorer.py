@@ -108,6 +108,7 @@ class EmbeddedScorer:
             store,
             questions,
         )
+        self._shipped = encoder is None and head is None
 
     @classmethod
     def named(
@@ -132,6 +133,7 @@ class EmbeddedScorer:
         made = cls.__new__(cls)
         made._encoder = open_encoder(path, dtype=dtype)
         made._set(f"encoder:{name}", load_head(Path(head)) if head else _headless(made._encoder), store, None)
+        made._dtype = dtype
         if not head:
             made._mean, made.knows_labels = centre_rule(), False
             made.note = (
@@ -148,6 +150,7 @@ class EmbeddedScorer:
         questions: EmbeddingStore | None,
     ) -> None:
         self.name, self.head, self._mean = name, head, ""
+        self._shipped, self._dtype = False, "float32"
         _refuse_strangers(head, self._encoder)
         self._cache: EmbeddingStore | Literal[False] = EmbeddingCache() if store is None else store
         self._questions = questions
@@ -195,6 +198,17 @@ class EmbeddedScorer:
         """SHA-256 over the encoder's files and the mean that is taken off: its numbers in a head, or how it is made."""
         mean = self._mean.encode() or self.head.text_mean.tobytes()
         return hashlib.sha256(self._encoder.digest.encode() + mean).hexdigest()
+
+    @cached_property
+    def run_settings(self) -> dict[str, Any]:
+        """What tells it from another model of its name: a run is resumed with the same alone.
+
+        Its encoder's files, how texts are read, its dtype, and every number of a head file. What ships is pinned.
+        """
+        if self._shipped:
+            return {}
+        head = None if self._mean else self.head.digest  # else it is made of the encoder, and rounded as here
+        return {"embedding": self.embedding, "head": head, "dtype": self._dtype}
 
     @property
     def dimension(self) -> int:

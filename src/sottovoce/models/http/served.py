@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Final
+from typing import Any, Final
 
 from sottovoce.models.base import Isolation
 from sottovoce.models.encrypted_cache import EncryptedCache
@@ -32,6 +32,11 @@ class ServedModel:
     def name(self) -> str:
         """``openai:``, the model and the server."""
         return self.server.name
+
+    @property
+    def run_settings(self) -> dict[str, Any]:
+        """How it is asked, which its name does not tell: a run is resumed so alone. What the server runs is its own."""
+        return {"api": self.server.api, "score": self.server.score}
 
     @property
     def isolation(self) -> Isolation:

@@ -73,6 +73,11 @@ class ServerWriter(ServedModel):
         self._dialect: int | None = None
         self._lock = threading.Lock()
 
+    @property
+    def run_settings(self) -> dict[str, Any]:
+        """How it is asked, which its name does not tell: a run is resumed so alone."""
+        return {"api": self.server.api or "chat"}
+
     def rehearse(self) -> None:
         """Asks a public prompt, once, and learns how this server is asked; ``write`` does so too.
 

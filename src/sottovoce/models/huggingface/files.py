@@ -69,14 +69,14 @@ def later_digest(name_or_path: str, loaded: tuple[Any, Any] | None = None) -> Ca
         pass
     if before is None:
         return partial(model_digest, name_or_path, loaded)
+    return partial(_unchanged_digest, name_or_path, place, before)
 
-    def digest() -> str:
-        found = model_digest(str(place))
-        if _stamps(place) != before:
-            raise ModelError(f"The files of the model {name_or_path!r} changed after it was loaded. Load it again.")
-        return found
 
-    return digest
+def _unchanged_digest(name_or_path: str, place: Path, before: dict[str, tuple[int, int]]) -> str:
+    found = model_digest(str(place))
+    if _stamps(place) != before:
+        raise ModelError(f"The files of the model {name_or_path!r} changed after it was loaded. Load it again.")
+    return found
 
 
 def _place_of(name_or_path: str) -> Path:

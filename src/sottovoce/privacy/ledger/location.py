@@ -152,8 +152,10 @@ def _server(text: str) -> Address:
     scheme = text.partition("://")[0]
     if scheme.lower() not in _SERVERS:
         raise ParameterError("ledger", f"{scheme}://...", _FORM)
-    if text.count("@") > 1:  # else a part of a password would be shown as a host or a name
-        raise ParameterError("ledger", f"{scheme}://...", "an address whose password has %40 in place of each @")
+    before, _, behind = text.partition("?")
+    if before.count("@") > 1 or "@" in behind:  # else a part of a password would be shown as a host or a name
+        limit = "an address with %40 in place of each @ of a name or a password, and %3F in place of each ?"
+        raise ParameterError("ledger", f"{scheme}://...", limit)
     try:
         url = sa.make_url(text).set(drivername="postgresql+psycopg")
         secrets = {key: str(value) for key, value in url.query.items() if key.lower() in _SECRET}
