@@ -40,7 +40,9 @@ MUTANTS = [
         "privacy/ledger/location.py",
         ' or "@" in behind:',
         ":",
-        ("tests/privacy/ledger/test_server.py::test_an_unquoted_at_in_a_password_is_refused_and_not_shown_as_the_host",),
+        (
+            "tests/privacy/ledger/test_server.py::test_an_unquoted_at_in_a_password_is_refused_and_not_shown_as_the_host",
+        ),
     ),
     Mutant(
         "run-of-other-records",
