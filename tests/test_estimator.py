@@ -111,6 +111,7 @@ def test_paid_once_it_passes_every_check_but_those_that_compare_two_draws(estima
     check(estimator)
 
 
+@pytest.mark.cases(2)
 @pytest.mark.parametrize("name", EXPECTED_FAILED_CHECKS)
 def test_every_excuse_is_still_needed(name, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
@@ -118,6 +119,7 @@ def test_every_excuse_is_still_needed(name, tmp_path, monkeypatch):
     assert _excused(MEAGRE, name, tries=3)
 
 
+@pytest.mark.cases(2)
 @pytest.mark.parametrize("name", EXCUSED_ONCE)
 def test_every_excuse_of_what_is_paid_once_is_still_needed(name, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
@@ -418,6 +420,7 @@ def test_a_search_pays_for_every_candidate_and_every_fold(tmp_path):
     assert search.best_estimator_.remaining_.answers == 2 * 40
 
 
+@pytest.mark.cases(3)
 @pytest.mark.parametrize("how", ["kept", "deleted"])
 @pytest.mark.parametrize("part", ["all", "grown", "a fold"])
 def test_records_that_have_a_budget_share_no_other(part, how, tmp_path):
@@ -447,6 +450,7 @@ def test_rows_of_numbers_have_one_budget_in_whatever_precision_they_are_held(tmp
     clone(fitted).set_params(ledger=str(tmp_path / "fourth.db")).fit(X + 1, y)
 
 
+@pytest.mark.cases(2)
 @pytest.mark.parametrize("kind", ["one fraction", "one column of them", "drawn again"])
 def test_rows_of_few_fractions_or_drawn_again_have_one_budget_too(kind, tmp_path):
     draws = np.random.default_rng(5)

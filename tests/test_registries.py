@@ -167,6 +167,7 @@ def test_one_more_file_is_listed_and_opened(tmp_path):
     assert name == "Polly at 3"
 
 
+@pytest.mark.cases(2)
 @pytest.mark.parametrize(
     ("call", "refusal"),
     [

@@ -135,7 +135,7 @@ PRIVATE = [
 ]
 
 
-@pytest.mark.cases(6)
+@pytest.mark.cases(3)
 @pytest.mark.parametrize("answers", [1, 5])
 @pytest.mark.parametrize(("name", "options"), [*PRIVATE, *NOISES], ids=lambda value: f"{value}")
 def test_the_stated_power_is_not_above_that_of_any_attack_on_the_method_at_twice_the_price(name, options, answers):
@@ -266,6 +266,7 @@ def test_the_ceiling_by_simulation():
     assert set(ceiling.as_dict()) == {"perfect", "on_curve", "on_curve_most"}
 
 
+@pytest.mark.cases(5)
 @pytest.mark.parametrize("delta", [0.0, 1e-6, 0.3])
 @pytest.mark.parametrize(
     ("absent", "present"), [(1, 1), (4, 9), (60, 60), pytest.param(200, 31, marks=pytest.mark.slow)]

@@ -102,6 +102,7 @@ def test_the_price_and_the_time_are_said_before_anything_is_charged(desk, monkey
     assert re.search(r"Each of 2 answers takes about 25 texts, 16 of them by experts .*; time: about \d+ s", err)
 
 
+@pytest.mark.cases(2)
 @pytest.mark.parametrize("ending", ["jsonl", "csv", "parquet"])
 def test_a_file_of_every_format_holds_the_same_rows(desk, ending):
     code, out, err = desk.run("--json", out=f"answers.{ending}")
@@ -693,6 +694,7 @@ def test_an_answer_that_is_drawn_and_not_finished_is_kept_with_an_output_alone(d
     assert len(desk.entries()) == 2
 
 
+@pytest.mark.cases(2)
 @pytest.mark.parametrize(
     ("changed", "words"),
     [

@@ -539,6 +539,7 @@ def stops_at(question, error):
     return score
 
 
+@pytest.mark.cases(3)
 @pytest.mark.parametrize("question", [0, BATCH - 1, BATCH, BATCH + 4, TOTAL - 1])
 def test_a_model_that_raises_in_the_middle_leaves_the_batch_charged_and_the_paid_answers_whole(desk, question):
     desk.queries(TOTAL)
@@ -596,6 +597,7 @@ def test_after_ctrl_c_the_paid_answers_are_kept_and_resuming_pays_only_for_the_r
     assert len(desk.entries("release")) == TOTAL
 
 
+@pytest.mark.cases(2)
 @pytest.mark.parametrize("torn", ['{"id": "q2", "val', '{"id"', "{"])
 def test_a_last_row_that_was_not_written_to_its_end_is_answered_anew(desk, torn):
     desk.run("--out", str(desk.out))
@@ -610,6 +612,7 @@ def test_a_last_row_that_was_not_written_to_its_end_is_answered_anew(desk, torn)
     assert len(desk.entries()) == 4
 
 
+@pytest.mark.cases(2)
 @pytest.mark.parametrize("last", ['{"id": "q2"}', "\x00\x00\x00", "17\n", "\xff"])
 def test_a_last_row_that_is_not_the_beginning_of_the_next_answer_is_refused(desk, last):
     desk.run("--out", str(desk.out))

@@ -98,6 +98,7 @@ def refuses(desk, capfd, words):
     assert fresh <= {Path(f"t.db{end}") for end in SIDE_FILES}, words
 
 
+@pytest.mark.cases(2)
 @pytest.mark.parametrize("name", commands("x"))
 def test_no_command_overwrites_what_is_there(desk, monkeypatch, capfd, name):
     (desk / "sub").mkdir()

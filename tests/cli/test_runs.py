@@ -105,6 +105,7 @@ def test_without_resume_a_finished_file_is_refused_and_left_as_it_is(desk):
     assert desk.charges() == 2 * charged
 
 
+@pytest.mark.cases(3)
 @pytest.mark.parametrize("change", ["cut", "more", "other ids", "no header", "foreign header"])
 def test_a_finished_file_that_was_changed_is_not_taken_for_the_run(desk, change):
     desk.run()

@@ -52,7 +52,7 @@ RESULTS = {
 }  # fmt: skip
 
 
-@pytest.mark.cases(5)
+@pytest.mark.cases(3)
 @pytest.mark.parametrize("name", RESULTS)
 def test_what_a_command_was_asked_for_is_on_stdout_and_nothing_of_it_on_stderr(desk, name):
     words, result = RESULTS[name]
@@ -87,6 +87,7 @@ def test_a_process_without_stdout_is_told_and_is_no_bug(capsys, monkeypatch, wor
     assert run(list(words)) == 2
 
 
+@pytest.mark.cases(2)
 @pytest.mark.parametrize("command", ["classify", "fit", "ask"])
 def test_where_stdout_is_full_it_is_told_what_is_lost_and_what_is_whole(desk, tmp_path, capfd, monkeypatch, command):
     (tmp_path / "queries.jsonl").write_text('{"text": "late?"}\n')

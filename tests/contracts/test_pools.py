@@ -35,6 +35,7 @@ def test_draws_that_follow_their_laws_raise_no_alarm():
     assert {pooled(seed).departs() for seed in range(30)} == {("", "")}
 
 
+@pytest.mark.cases(2)
 @pytest.mark.parametrize(
     ("quiet", "told"),
     [

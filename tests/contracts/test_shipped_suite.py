@@ -142,7 +142,7 @@ def test_a_reader_that_goes_away_ends_the_suite():
     ended.stderr.close()
 
 
-@pytest.mark.parametrize("arguments", [["laplace"], ["-h"]])
+@pytest.mark.parametrize("arguments", [["-h"], pytest.param(["laplace"], marks=pytest.mark.slow)])
 def test_where_neither_stream_takes_anything_no_contract_is_broken(arguments):
     with Path("/dev/full").open("wb") as full:
         command = [sys.executable, "-m", "sottovoce.testing", *arguments]

@@ -28,7 +28,7 @@ def compared(decoder, tokens=1, texts=1):
     return price_of_drawn_texts(plan, "it", "a plan")
 
 
-@pytest.mark.cases(4)
+@pytest.mark.cases(2)
 @pytest.mark.parametrize("right", [decoders.Own(), PRISM(), Tang(), Amin(), Amin(private_tokens=1)], ids=repr)
 @pytest.mark.parametrize(("tokens", "texts"), [(1, 1), (4, 3)])
 def test_a_text_draws_what_is_charged(right, tokens, texts):
@@ -65,7 +65,7 @@ class OwnCoins(decoders.Own):
             super().__init__(plan, SeededRandomness(5), *tokens)
 
 
-@pytest.mark.cases(4)
+@pytest.mark.cases(2)
 @pytest.mark.parametrize(
     ("wrong", "tokens", "texts", "contract", "problem"),
     [

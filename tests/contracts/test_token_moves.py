@@ -40,7 +40,7 @@ def name(value):
     return type(value).__name__ if isinstance(value, decoders.Decoder) else ""
 
 
-@pytest.mark.cases(4)
+@pytest.mark.cases(2)
 @pytest.mark.parametrize("right", RIGHT, ids=name)
 @pytest.mark.parametrize("adjacency", [REPLACED, ADDED])
 def test_what_a_right_decoder_gives_its_mechanisms_is_what_it_tells_them(right, adjacency):

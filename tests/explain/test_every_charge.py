@@ -61,7 +61,7 @@ def variants(cls):
 # Fits
 
 
-@pytest.mark.cases(12)
+@pytest.mark.cases(6)
 @pytest.mark.parametrize("currency", CURRENCIES)
 @pytest.mark.parametrize("adjacency", list(Adjacency), ids=lambda adjacency: adjacency.value)
 @pytest.mark.parametrize("name", registered_fitters())
@@ -126,7 +126,7 @@ def test_a_fit_is_said_to_be_paid_once(capsys):
 ANSWERS = [(name, more) for name, cls in registered_answerers().items() if cls.private for more in variants(cls)]
 
 
-@pytest.mark.cases(9)
+@pytest.mark.cases(5)
 @pytest.mark.parametrize("currency", CURRENCIES)
 @pytest.mark.parametrize("adjacency", list(Adjacency), ids=lambda adjacency: adjacency.value)
 @pytest.mark.parametrize(("name", "more"), ANSWERS, ids=str)

@@ -56,6 +56,7 @@ PRISM = [
 ]
 
 
+@pytest.mark.cases(3)
 @pytest.mark.parametrize(("batch", "temperature", "eta", "stated", "advanced", "ar", "ro"), PRISM)
 def test_prism_by_the_specifications_table(batch, temperature, eta, stated, advanced, ar, ro):
     plan = explain("prism", {"batch": batch, "temperature": temperature, "tokens": 100}, Setting(delta=1e-5))
@@ -308,7 +309,7 @@ def test_replace_one_never_costs_less_and_grouping_turns_add_remove_into_a_swap(
     assert "2-swap" in content.side(RO).change
 
 
-@pytest.mark.cases(6)
+@pytest.mark.cases(3)
 @pytest.mark.parametrize("method", EXAMPLES)
 def test_more_answers_cost_more_and_everything_fits_in_json(method):
     one, ten = (explain(method, EXAMPLES[method], Setting(queries=queries)) for queries in (1, 10))

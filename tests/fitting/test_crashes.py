@@ -130,7 +130,7 @@ class _StopError(BaseException):
     """An order to stop."""
 
 
-@pytest.mark.cases(4)
+@pytest.mark.cases(2)
 @pytest.mark.parametrize(
     ("owner", "name", "charged", "again"),
     [
@@ -223,7 +223,7 @@ def test_another_file_in_the_place_of_what_was_saved_is_refused(place):
     assert noted(place) == ["reserve", "draw"]
 
 
-@pytest.mark.cases(3)
+@pytest.mark.cases(2)
 @pytest.mark.parametrize(
     ("how", "reason"),
     [

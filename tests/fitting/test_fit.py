@@ -10,6 +10,7 @@ import pytest
 
 from fitting.worlds_of_fits import RHO, ROOMY, TASK, WORDS, asked, fit, fitting, kinds, records, rows
 from hunting import hunt, hunt_error, hunt_files, marker, search
+from sottovoce.data.bundled import public_pool
 from sottovoce.errors import BudgetExhaustedError, InputError, ModelError, SottoError
 from sottovoce.experts.encoded import EncodedRecords
 from sottovoce.experts.ensemble import Ensemble
@@ -30,6 +31,7 @@ every_relation = pytest.mark.parametrize("adjacency", list(Adjacency), ids=lambd
 QUESTIONS = [f"{text} once more" for text in WORDS.values()]
 
 
+@pytest.mark.cases(3)
 @every_relation
 @pytest.mark.parametrize("budget", [None, RHO], ids=["epsilons", "rho"])
 def test_a_fit_answers_what_its_records_say_and_is_charged_once(adjacency, budget):
@@ -223,6 +225,15 @@ def test_a_pool_that_is_in_part_private_is_compared_with_the_records_that_are_fi
         fitting(records(end=" others"), ledger=":memory:", pool=[f"{text} others" for text in theirs * 2]).affords()
     synthetic = records(end=" made up", synthetic=True)
     assert fitting(synthetic, ledger=":memory:", pool=[f"{text} made up" for text in theirs]).balance.answers == 0
+
+
+def test_texts_that_ship_are_public_whoever_has_them(tmp_path):
+    shipped = [str(row.values["text"]) for row in public_pool()][:60]
+    theirs = [Row(line, {"text": text, "label": [*WORDS][0]}) for line, text in enumerate(shipped, 1)]
+    data = PrivateRecords(theirs, source="memory")
+    assert fitting(data, ledger=str(tmp_path / "a.db")).balance.answers == 0
+    with pytest.raises(InputError, match="no budget was opened"):
+        fitting(PrivateRecords(theirs[:59], source="memory"), ledger=str(tmp_path / "b.db"), pool=shipped).affords()
 
 
 def test_a_price_that_is_looked_at_settles_no_budget(tmp_path):

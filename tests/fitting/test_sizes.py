@@ -57,7 +57,7 @@ def test_every_fitter_is_here():
     assert {method.name for method in METHODS.values()} == set(registered_fitters())
 
 
-@pytest.mark.cases(6)
+@pytest.mark.cases(3)
 @pytest.mark.parametrize("text", EXTREMES.values(), ids=EXTREMES)
 @pytest.mark.parametrize("name", METHODS)
 def test_a_file_stays_within_its_bound_and_is_read_back_whatever_is_drawn(name, text, monkeypatch):
@@ -73,7 +73,7 @@ def test_a_file_stays_within_its_bound_and_is_read_back_whatever_is_drawn(name, 
     assert fitted.certificate.content_sha256 == content_hash(fitted.support, TASK, fitted.model, fitted.embedding)
 
 
-@pytest.mark.cases(5)
+@pytest.mark.cases(3)
 @pytest.mark.parametrize("text", EXTREMES.values(), ids=EXTREMES)
 @pytest.mark.parametrize("name", LEAVES_TEXTS)
 def test_the_longest_text_in_every_place_stays_within_the_bound(name, text, monkeypatch):
@@ -123,6 +123,7 @@ def test_what_could_not_be_read_back_is_refused_before_a_ledger_is_opened(tmp_pa
     assert list(tmp_path.iterdir()) == []
 
 
+@pytest.mark.cases(3)
 @pytest.mark.parametrize("rows", [False, True], ids=["a support", "rows"])
 @pytest.mark.parametrize("name", LEAVES_TEXTS)
 def test_room_for_the_draw_and_for_the_output_is_taken_before_the_draw(tmp_path, monkeypatch, name, rows):

@@ -117,6 +117,7 @@ def test_with_small_weights_every_answer_of_the_source_is_counted(values, monkey
     assert Exponential(1.0).law(s) == [Fraction(w, sum(by_hand)) for w in by_hand]
 
 
+@pytest.mark.cases(3)
 @pytest.mark.parametrize(("rate", "count"), [(0, 40), (1, 40), (2, 9000), (3, 500), (4, 500)])
 def test_the_first_and_last_answer_of_every_candidate_choose_it(rate, count):
     # Answers are dealt out block by block, in the candidates' order inside a block: as many to each as its weight.

@@ -56,7 +56,7 @@ def worst_delta(make_law, epsilon: float, change, stay: int = 2) -> float:
     return max(float(np.maximum(known(a) - math.exp(epsilon) * known(b), 0).sum()) for a, b in neighbours(change, stay))
 
 
-@pytest.mark.cases(8)
+@pytest.mark.cases(4)
 @pytest.mark.parametrize("cap", [1, 2])
 @pytest.mark.parametrize("change", [DROP, SWAP], ids=lambda c: c.name)
 @pytest.mark.parametrize(("epsilon", "delta"), [(1.0, 0.2), (2.0, 0.05), (0.5, 0.2)])
@@ -106,6 +106,7 @@ class _ContinuousThreshold(StabilityHistogram):
         return math.floor(1 + b * math.log(items.items_per_unit / (2 * self.failure_delta))) - 1
 
 
+@pytest.mark.cases(2)
 @pytest.mark.parametrize(
     ("mistaken", "cap", "least"),
     [

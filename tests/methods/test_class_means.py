@@ -189,6 +189,7 @@ def public(vectors=()):
     )
 
 
+@pytest.mark.cases(2)
 @pytest.mark.parametrize("adjacency", list(Adjacency), ids=lambda a: a.value)
 def test_every_number_has_the_noise_that_is_charged(adjacency, monkeypatch):
     # 200 fits of 8 numbers: a mean square that is off by a quarter has a chance below 1e-6 either way.

@@ -100,6 +100,7 @@ ODD_ROWS = [
 ]  # fmt: skip
 
 
+@pytest.mark.cases(2)
 @pytest.mark.parametrize("clip", [0.01, 0.5, 1.0])
 def test_no_unit_of_a_small_world_adds_more_than_one_and_no_swap_moves_more_than_two(clip):
     # Exhaustive: every unit of one or two records with these vectors and labels, at several weights, every swap.
@@ -319,6 +320,7 @@ def test_a_fit_answers_questions(adjacency):
     assert fitted.predict(list(QUESTIONS)) == list(QUESTIONS.values())
 
 
+@pytest.mark.cases(3)
 @every_adjacency
 @pytest.mark.parametrize("budget", [None, Budget(4.0, 1e-6)], ids=["epsilons", "rho"])
 def test_a_fit_is_charged_within_its_price_and_can_be_checked(adjacency, budget):

@@ -33,6 +33,7 @@ def test_three_releases_from_one_poisson_sample_are_amplified_together():
     assert each.report(0.0).epsilon < 0.55
 
 
+@pytest.mark.cases(2)
 @pytest.mark.parametrize(("eta", "steps"), [(0.5, 4000), (1.0, 4000), (3.0, 1000)])
 def test_where_the_recursion_takes_too_long_the_report_is_still_above_what_independent_steps_reach(eta, steps):
     delta = 1e-6

@@ -433,6 +433,7 @@ def no_collector():
     gc.enable()
 
 
+@pytest.mark.cases(2)
 @pytest.mark.usefixtures("no_collector")
 @pytest.mark.parametrize("where", ["read", "step", "read in a group"])
 def test_an_interrupt_while_the_model_works_keeps_what_is_paid(desk, monkeypatch, where):

@@ -99,7 +99,7 @@ def test_a_finished_run_is_told_on_a_terminal(finished_desk):
     assert "tokens" not in err
 
 
-@pytest.mark.cases(5)
+@pytest.mark.cases(3)
 @pytest.mark.parametrize(
     ("change", "problem"),
     [

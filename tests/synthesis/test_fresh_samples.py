@@ -45,6 +45,7 @@ def test_a_run_is_one_point_of_the_ledger_and_its_certificate_holds(desk):
     assert len(certificate["ledger"]) == 1
 
 
+@pytest.mark.cases(2)
 @pytest.mark.parametrize(("epsilon", "texts", "tokens"), [("1", "1", "3"), ("3", "2", "8"), ("0.5", "1", "3")])
 def test_a_certificate_is_priced_by_the_bounds_of_its_plan(desk, epsilon, texts, tokens):
     """By another bound, which plans of samples do not look at, a few of these cost a little less."""

@@ -131,6 +131,7 @@ def test_everything_that_can_be_seen_of_a_run_is_within_its_charge_and_a_free_re
     assert 5 * failed > charged, "five failures under one charge"
 
 
+@pytest.mark.cases(5)
 @pytest.mark.parametrize("method", sorted(registered_decoders()))
 @pytest.mark.parametrize("function", [public_breaks_off, far_apart], ids=["breaks off", "far apart"])
 def test_no_decoder_fails_over_what_it_drew(method, function):

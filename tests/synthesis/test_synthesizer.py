@@ -67,7 +67,7 @@ def test_texts_follow_the_records_of_their_label():
     assert len(texts["fraud"]) == 3
 
 
-@pytest.mark.cases(8)
+@pytest.mark.cases(4)
 @pytest.mark.parametrize("adjacency", ["add-remove", "replace-one", "zero-out"])
 @pytest.mark.parametrize("method", sorted(registered_decoders()))
 def test_what_is_charged_is_within_the_price_under_every_method_and_adjacency(method, adjacency):
@@ -99,6 +99,7 @@ def test_the_divisor_is_public_and_must_be_named_where_the_number_is_private():
         writer(adjacency="add-remove", order=replace(ORDER, experts=None))
 
 
+@pytest.mark.cases(2)
 @pytest.mark.parametrize("delta", [1e-6, 0.0])
 @pytest.mark.parametrize("adjacency", ["add-remove", "replace-one"])
 def test_a_budget_of_the_price_of_a_run_admits_it(delta, adjacency):

@@ -211,7 +211,7 @@ class Fitting:
         self._encoded = EncodedRecords(self._records, task, self.embedder, self.adjacency)
         setting = self._setting(adds_epsilons=True)
         fitter.plan(price, setting)  # what no ledger makes right is refused before one is opened
-        self._written = candidates is not None
+        self._given = pool is not None and candidates is None
         self._require_public_pool()
         first = Budget.once(price.epsilon, price.delta)
         self._open = partial(open_account, self._records, self.adjacency, budget, ledger, caller, first)
@@ -241,8 +241,8 @@ class Fitting:
         return account
 
     def _require_public_pool(self, beside: PrivateRecords | None = None) -> None:
-        """What a model wrote from public words is public, whatever record it equals; nothing else is taken to be."""
-        if not self._written:
+        """Texts that are given must be nobody's records. What ships, or a model wrote from public words, is public."""
+        if self._given:
             require_public(self._pool, "the public texts", beside=beside)
 
     @property

@@ -9,6 +9,7 @@ from __future__ import annotations
 import hashlib
 import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from functools import lru_cache
 from itertools import islice
 from typing import TYPE_CHECKING, Any, Final, final
 
@@ -64,6 +65,10 @@ def words_hashed(text: str) -> list[float]:
     return [x / norm for x in vector] if norm else [1.0] + [0.0] * 15
 
 
+_of_public = lru_cache(maxsize=2048)(words_hashed)
+"""Vectors of public texts; those of private ones are not kept."""
+
+
 @final
 class FakeScorer:
     """Scores labels and embeds texts with functions, and counts what it was asked.
@@ -94,11 +99,14 @@ class FakeScorer:
 
     def embed_records(self, task: Task, records: Sequence[Query]) -> FloatArray:
         self.contexts_read += len(records)
-        return self.embed_questions(task, records)
+        return self._embedded(task, records, self.vectors)
 
     def embed_questions(self, task: Task, queries: Sequence[Query]) -> FloatArray:
-        rows = [self.vectors(task.text_of(query)) for query in queries]
-        return np.asarray(rows, dtype=np.float64).reshape(len(queries), self.dimension)
+        return self._embedded(task, queries, _of_public if self.vectors is words_hashed else self.vectors)
+
+    def _embedded(self, task: Task, rows: Sequence[Query], vectors: VectorFunction) -> FloatArray:
+        found = [vectors(task.text_of(row)) for row in rows]
+        return np.asarray(found, dtype=np.float64).reshape(len(rows), self.dimension)
 
     def prepare(self, task: Task, contexts: Sequence[Context]) -> _FakeContexts:
         self.contexts_read += sum(bool(context) for context in contexts)

@@ -42,6 +42,7 @@ def stepper():
     return FakeStepper(logits, pieces=("x ", "y "))
 
 
+@pytest.mark.cases(2)
 @pytest.mark.parametrize(
     ("name", "adjacency"), [*zip(["choice", "class-means", "label-public"], Adjacency, strict=True)]
 )

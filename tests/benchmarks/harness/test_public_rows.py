@@ -43,6 +43,7 @@ def folder(tmp_path):
     return tmp_path
 
 
+@pytest.mark.cases(2)
 @pytest.mark.parametrize(("private", "queries"), [("private", "queries"), ("queries", "private"), ("queries",) * 2])
 def test_classification_refuses_private_rows_in_either_part(folder, capsys, private, queries):
     (folder / "words.toml").write_text(f'name = "words"\nlabels = {json.dumps(LABELS)}\n', "utf-8")

@@ -130,6 +130,7 @@ def test_what_is_worked_out_from_all_pieces_is_kept_and_its_asks_are_counted(tmp
 # Interrupted
 
 
+@pytest.mark.cases(3)
 @pytest.mark.parametrize("done", range(6))
 def test_a_killed_run_goes_on_where_it_stopped_and_ends_as_if_undisturbed(tmp_path, model, uninterrupted, done):
     first = Trial(breaks_at=done)

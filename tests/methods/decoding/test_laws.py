@@ -48,7 +48,7 @@ SHARP = [
 ]
 
 
-@pytest.mark.cases(4)
+@pytest.mark.cases(2)
 @every_bounded_decoder
 @every_adjacency
 def test_no_token_loses_more_than_its_bounded_range(decoder, adjacency):
@@ -110,6 +110,7 @@ def test_a_missing_clip_is_found(monkeypatch, adjacency):
     assert broken(PLANTED_ON[0], adjacency) > 1
 
 
+@pytest.mark.cases(2)
 @pytest.mark.parametrize("decoder", [*PLANTED_ON, INK], ids=str)
 def test_the_realised_number_of_experts_as_divisor_is_found(monkeypatch, decoder):
     def averaged(blocks, public, rules):
@@ -123,7 +124,7 @@ def test_the_realised_number_of_experts_as_divisor_is_found(monkeypatch, decoder
     assert broken(decoder, Adjacency.ADD_REMOVE) > 0.5
 
 
-@pytest.mark.cases(3)
+@pytest.mark.cases(2)
 @pytest.mark.parametrize("decoder", [*PLANTED_ON, INK], ids=str)
 @every_adjacency
 def test_half_the_sensitivity_is_found(monkeypatch, decoder, adjacency):

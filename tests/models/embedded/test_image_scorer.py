@@ -252,6 +252,7 @@ def by_hand(numbers, signs, question, examples, owners, labels) -> list[float]:
     return [score - total for score in scores]
 
 
+@pytest.mark.cases(3)
 @pytest.mark.parametrize(
     "context", [[], EXAMPLES[:1], EXAMPLES[:7], EXAMPLES, [EXAMPLES[0]] * 3], ids=["0", "1", "7", "20", "repeated"]
 )

@@ -98,7 +98,7 @@ def test_quantised_weights_are_those_of_the_gguf_package_in_every_bit(file_of, q
         assert weight.numpy().tobytes() == honest.tobytes(), name
 
 
-@pytest.mark.cases(4)
+@pytest.mark.cases(2)
 @pytest.mark.parametrize("code", sorted(KINDS))
 def test_blocks_are_unpacked_as_the_gguf_package_unpacks_them(code):
     kind, named = KINDS[code], gguf.GGMLQuantizationType(code)

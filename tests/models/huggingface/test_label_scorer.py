@@ -173,7 +173,7 @@ def test_bfloat16_scores_stay_near_the_plain_pass(folder):
 # Isolation
 
 
-@pytest.mark.cases(4)
+@pytest.mark.cases(2)
 @pytest.mark.parametrize("layout", ["queries", "experts"])
 @pytest.mark.parametrize("world", NEIGHBOURS)
 def test_an_experts_scores_are_bit_equal_whatever_the_others_hold(scorer_of, layout, world):

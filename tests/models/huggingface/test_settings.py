@@ -18,6 +18,7 @@ from sottovoce.models.huggingface import files  # noqa: E402
 from sottovoce.models.registry import load_scorer, load_stepper, load_writer, model_catalog  # noqa: E402
 
 
+@pytest.mark.cases(2)
 @pytest.mark.parametrize("load", [load_scorer, load_stepper, load_writer])
 def test_a_model_is_told_by_its_weights_its_dtype_and_its_template(tmp_path, load):
     tiny.save(tiny.llama(), tmp_path / "m", chat_template=tiny.CHAT)
@@ -52,6 +53,7 @@ def test_a_model_is_told_by_its_weights_its_dtype_and_its_template(tmp_path, loa
     assert (settings(chat=True) == other) == (load is load_scorer)
 
 
+@pytest.mark.cases(2)
 @pytest.mark.parametrize("load", [load_scorer, load_stepper, load_writer])
 def test_a_model_is_told_by_the_files_that_were_loaded(tmp_path, monkeypatch, load):
     for folder, factor in (("here", 1.0), ("there", 1.5)):

@@ -195,7 +195,7 @@ EDITS = {
 }
 
 
-@pytest.mark.cases(5)
+@pytest.mark.cases(3)
 @pytest.mark.parametrize("kind", EDITS)
 def test_a_file_whose_records_are_mostly_known_opens_no_fresh_budget(tmp_path, kind):
     path = str(tmp_path / "t.db")
@@ -392,7 +392,7 @@ CLOCKS = {
 }
 
 
-@pytest.mark.cases(4)
+@pytest.mark.cases(2)
 @pytest.mark.parametrize(
     "shape",
     [

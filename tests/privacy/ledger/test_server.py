@@ -359,6 +359,7 @@ def test_a_thread_with_an_older_view_does_not_bring_an_older_entry_back(emptied_
 _FORGET = "CREATE FUNCTION sottovoce.forget() RETURNS trigger LANGUAGE plpgsql AS 'BEGIN RETURN NULL; END'; "
 
 
+@pytest.mark.cases(3)
 @pytest.mark.parametrize(
     ("change", "problem"),
     [
@@ -394,6 +395,7 @@ def test_a_ledger_that_would_change_hide_or_forget_rows_by_itself_is_refused(
     assert re.search(problem, Ledger(emptied_url).verify()[0])
 
 
+@pytest.mark.cases(3)
 @pytest.mark.parametrize("path", ["public", "other", "pg_temp", "absent", ""])
 def test_a_search_path_leads_to_no_other_ledger(postgres_server, emptied_url, path):
     Ledger(emptied_url).open(WHO, Budget(1.0)).reserve([charge("r")])
