@@ -229,11 +229,11 @@ def test_a_pool_that_is_in_part_private_is_compared_with_the_records_that_are_fi
 
 def test_texts_that_ship_are_public_whoever_has_them(tmp_path):
     shipped = [str(row.values["text"]) for row in public_pool()][:60]
-    theirs = [Row(line, {"text": text, "label": [*WORDS][0]}) for line, text in enumerate(shipped, 1)]
+    theirs = [Row(line, {"text": text, "label": TASK.labels[0]}) for line, text in enumerate(shipped, 1)]
     data = PrivateRecords(theirs, source="memory")
     assert fitting(data, ledger=str(tmp_path / "a.db")).balance.answers == 0
-    with pytest.raises(InputError, match="no budget was opened"):
-        fitting(PrivateRecords(theirs[:59], source="memory"), ledger=str(tmp_path / "b.db"), pool=shipped).affords()
+    with pytest.raises(InputError, match="most of these rows are private records"):
+        fitting(data, ledger=str(tmp_path / "a.db"), pool=shipped)
 
 
 def test_a_price_that_is_looked_at_settles_no_budget(tmp_path):
