@@ -137,9 +137,31 @@ def test_dates_beyond_those_of_python_are_texts(tmp_path):
         parquet = pytest.importorskip("pyarrow.parquet")
         parquet.write_table(pa.table({"text": texts, "more": column}), file)
         first, *others = [row.values["more"] for unit in unseal(read_private(file)) for row in unit]
-        assert all(isinstance(value, str) for value in (first if isinstance(first, list) else [first])), name
+        assert all(isinstance(value, str) for value in flat(first)), name
         assert others[-1] is None
         assert read_private(file).fingerprint != read_private(pd.DataFrame({"text": texts})).fingerprint
+
+
+def flat(value):
+    """The values inside lists and dicts, but for a map's keys."""
+    if isinstance(value, dict):
+        return flat(value["value"]) if "key" in value else flat([*value.values()])
+    return [part for each in value for part in flat(each)] if isinstance(value, list) else [value]
+
+
+def test_persons_told_by_dates_inside_a_value_are_not_made_one(tmp_path):
+    pa = pytest.importorskip("pyarrow")
+    parquet = pytest.importorskip("pyarrow.parquet")
+    far, near = 2**31 - 1, 2**31 - 2
+    for kind, values in {
+        pa.map_(pa.string(), pa.date32()): [[("a", far)], [("b", far)], [("a", near)]],
+        pa.list_(pa.date32()): [[far], [near], [far, near]],
+        pa.struct([("x", pa.date32())]): [{"x": far}, {"x": near}, {"x": near - 1}],
+    }.items():
+        file = tmp_path / "a.parquet"
+        table = pa.table({"text": [f"row {i}" for i in range(6)], "who": pa.array(values * 2, kind)})
+        parquet.write_table(table, file)
+        assert len(read_private(file, unit="who").with_public_size()) == 3, kind
 
 
 @pytest.mark.parametrize("columns", [None, {"group": "customer"}])

@@ -482,6 +482,10 @@ def _value(cell: Any) -> Any:
     try:
         return str(cell.cast(pa.string()))
     except (ArithmeticError, ValueError, pa.ArrowException):
+        if isinstance(cell, pa.ListScalar | pa.MapScalar):
+            return [_value(part) for part in cell.values]
+        if isinstance(cell, pa.StructScalar):
+            return {name: _value(part) for name, part in cell.items()}
         return f"{getattr(cell, 'value', 'a value')} of {cell.type}"
 
 

@@ -11,6 +11,14 @@ _STOPPED = "tests/survival/test_stopped_fits.py::"
 
 MUTANTS = [
     Mutant(
+        "dates-inside-a-value-are-one",
+        "persons who are told by a list or a map with a date beyond those of Python are one unit",
+        "records/readers.py",
+        "        if isinstance(cell, pa.ListScalar | pa.MapScalar):\n",
+        "        if False:\n",
+        ("tests/records/test_readers.py::test_persons_told_by_dates_inside_a_value_are_not_made_one",),
+    ),
+    Mutant(
         "changed-file-is-read-on",
         "a file that is changed while it is read gives other records than those that were charged",
         "records/rereading.py",
