@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import shutil
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -264,3 +265,16 @@ def test_an_encoder_is_told_by_its_files_its_reading_its_dtype_and_its_head(tmp_
         heads.append(settings(f",head={tmp_path / 'h.safetensors'}"))
     assert {name for name, value in heads[1].items() if value != heads[0][name]} == {"head"}
     assert load_scorer("embedded").run_settings == {}, "what ships is pinned"
+    own = tmp_path / "own.safetensors"
+    shipped = load_scorer("embedded").head
+    save_head(replace(shipped, name_scale=2 * shipped.name_scale), own, {})
+    assert set(EmbeddedScorer(head=own, store=False).run_settings) == {"embedding", "head", "dtype"}
+
+
+def test_no_setting_of_an_encoder_is_an_attribute_that_stored_ones_lack(scorer):
+    """Scorers that earlier builds pickled have these attributes alone."""
+    for kept in (scorer, load_scorer("embedded")):
+        state = {"_encoder", "name", "head", "_mean", "_cache", "_questions", "_public", "knows_labels", "note"}
+        stored = EmbeddedScorer.__new__(EmbeddedScorer)
+        stored.__dict__.update({name: value for name, value in vars(kept).items() if name in state})
+        assert stored.run_settings == kept.run_settings

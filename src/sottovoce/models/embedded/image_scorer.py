@@ -23,6 +23,7 @@ from __future__ import annotations
 import hashlib
 import os
 from collections.abc import Mapping, Sequence
+from functools import cached_property
 from pathlib import Path
 from typing import Any, Literal, Protocol, final
 
@@ -32,7 +33,7 @@ from numpy.typing import NDArray
 from sottovoce.errors import ModelError, TaskError
 from sottovoce.models.base import Context, FloatArray, Isolation, require_images
 from sottovoce.models.embedded.embedding_cache import EmbeddingCache
-from sottovoce.models.embedded.image_encoder import ImageEncoder
+from sottovoce.models.embedded.image_encoder import ImageEncoder, load_weights
 from sottovoce.records.sealed import Opaque
 from sottovoce.tasks import Example, Query, Task
 
@@ -65,7 +66,6 @@ class EmbeddedImageScorer:
     Attributes:
         name: ``embedded-image``.
         isolation: By construction.
-        run_settings: What tells it from another one of its name: a digest of weights that do not ship.
         numbers: The fitted numbers: ``scale`` a, ``threshold`` u, ``charge`` k, ``steepness`` s, ``sharpness`` v,
             ``growth`` w.
 
@@ -97,7 +97,6 @@ class EmbeddedImageScorer:
         self, weights: str | os.PathLike[str] | None = None, store: Store | Literal[False] | None = None
     ) -> None:
         self._encoder = ImageEncoder(None if weights is None else Path(weights))
-        self.run_settings = {} if weights is None else {"weights": self._encoder.digest}
         self.numbers = dict(self._encoder.numbers)
         self._store: Store | Literal[False] = EmbeddingCache() if store is None else store
         self._public: dict[bytes, VectorArray] = {}
@@ -128,6 +127,11 @@ class EmbeddedImageScorer:
     def read_once(self, task: Task, examples: Sequence[Example]) -> None:
         """Embeds private pictures now, so that which of them a random sample holds leaves no trace in the store."""
         self._embed_private([example.fields[task.image] for example in examples])
+
+    @cached_property
+    def run_settings(self) -> dict[str, Any]:
+        """What tells it from another one of its name: a digest of weights that do not ship, which are pinned."""
+        return {} if self.embedding == load_weights().digest else {"weights": self.embedding}
 
     @property
     def embedding(self) -> str:

@@ -108,7 +108,6 @@ class EmbeddedScorer:
             store,
             questions,
         )
-        self._shipped = encoder is None and head is None
 
     @classmethod
     def named(
@@ -133,7 +132,6 @@ class EmbeddedScorer:
         made = cls.__new__(cls)
         made._encoder = open_encoder(path, dtype=dtype)
         made._set(f"encoder:{name}", load_head(Path(head)) if head else _headless(made._encoder), store, None)
-        made._dtype = dtype
         if not head:
             made._mean, made.knows_labels = centre_rule(), False
             made.note = (
@@ -150,7 +148,6 @@ class EmbeddedScorer:
         questions: EmbeddingStore | None,
     ) -> None:
         self.name, self.head, self._mean = name, head, ""
-        self._shipped, self._dtype = False, "float32"
         _refuse_strangers(head, self._encoder)
         self._cache: EmbeddingStore | Literal[False] = EmbeddingCache() if store is None else store
         self._questions = questions
@@ -205,10 +202,10 @@ class EmbeddedScorer:
 
         Its encoder's files, how texts are read, its dtype, and every number of a head file. What ships is pinned.
         """
-        if self._shipped:
+        if self.name == "embedded" and self.head.digest == load_head().digest:
             return {}
         head = None if self._mean else self.head.digest  # else it is made of the encoder, and rounded as here
-        return {"embedding": self.embedding, "head": head, "dtype": self._dtype}
+        return {"embedding": self.embedding, "head": head, "dtype": self._encoder.dtype}
 
     @property
     def dimension(self) -> int:

@@ -68,6 +68,9 @@ class Encoder(Protocol):
     def digest(self) -> str: ...
 
     @property
+    def dtype(self) -> str: ...
+
+    @property
     def identity(self) -> str: ...
 
     def encode(self, texts: Sequence[str]) -> VectorArray: ...
@@ -95,12 +98,15 @@ class SentenceEncoder(TextEncoder):
     Attributes:
         dimension: Length of an embedding.
         digest: SHA-256 over the encoder's weights, tokenizer and configuration, hexadecimal.
+        dtype: ``float32``.
 
     Raises:
         MissingExtraError: The default encoder, onnxruntime, tokenizers or safetensors is not installed.
         ParameterError: There is no such encoder.
         ModelError: A file is missing, or is not the pinned one.
     """
+
+    dtype = "float32"
 
     def __init__(self, encoder: str | os.PathLike[str] | None = None) -> None:
         for package in ("onnxruntime", "tokenizers", "safetensors"):

@@ -73,6 +73,11 @@ class TransformerEncoder(TextEncoder):
         return self.recipe.characters
 
     @property
+    def dtype(self) -> str:
+        """As given."""
+        return self._dtype
+
+    @property
     def identity(self) -> str:
         """Names everything that the bits of an embedding depend on: files, precision, versions, processor."""
         return f"{self.digest} {self._network().surroundings}"
