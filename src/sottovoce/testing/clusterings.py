@@ -16,7 +16,7 @@ import math
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from fractions import Fraction
-from functools import partial
+from functools import lru_cache, partial
 from typing import Any, Final, final
 
 import numpy as np
@@ -147,7 +147,7 @@ def points_of(mechanism: Any) -> PrivatePoints:
 
 def clustered(mechanism: Any, points: PrivatePoints, randomness: Randomness, public: World = ()) -> Any:
     """What it makes of points; beside these public ones, or some where it must have any."""
-    cluster = getattr(mechanism, release_of(type(mechanism))[0])
+    cluster = getattr(mechanism, release_of(mechanism.__class__)[0])
     taken = inspect.signature(cluster).parameters.get("public")
     if public or (taken is not None and taken.default is taken.empty):
         return cluster(points, randomness, public=np.array(public or PUBLIC))
@@ -354,5 +354,6 @@ _first_best, _last_best = _selecting(0), _selecting(-1)
 TOLD: Final = (None, _none_left, _all_kept)
 
 
+@lru_cache(maxsize=128)
 def _shown(world: World) -> str:
     return f"points {counted(map(str, world)) or 'of nobody'}"

@@ -13,6 +13,7 @@ import math
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from functools import lru_cache
 from typing import Any, Final, final
 
 import numpy as np
@@ -44,10 +45,13 @@ MOST_REACH: Final = 1 << 20
 """Noise that reaches further is not written out: it loses what its event says."""
 TINY: Final = 1e-200
 """A smaller variance of noise counts as this one."""
+RECENT: Final = 1024
+"""Laws that are kept: a draw is compared with those of several worlds."""
 MOST_KINDS: Final = 12
 """Kinds of pairs that are accounted for: those with the largest losses."""
 
 
+@lru_cache(maxsize=RECENT)
 def law_of(draw: Draw) -> FloatArray:
     """Natural-log probability of every candidate of a selection."""
     return log_law(draw.mechanism.law(draw.aggregate, *draw.public))

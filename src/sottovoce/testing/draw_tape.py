@@ -52,7 +52,7 @@ class ThresholdTest:
 
 
 @final
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class Draw:
     """One release of a mechanism: an outcome, or an answer of a run of threshold tests.
 

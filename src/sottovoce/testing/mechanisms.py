@@ -129,7 +129,7 @@ class _Mechanism:
     def check(self) -> None:
         """Every contract that applies."""
         claim = self._claim()
-        name, takes = release_of(type(self.mechanism))
+        name, takes = release_of(self.mechanism.__class__)
         drivers: dict[Any, Callable[[str, Claim], None]] = {
             Scores: self._scores,
             Counts: self._counts,
