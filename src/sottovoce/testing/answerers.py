@@ -41,7 +41,8 @@ from sottovoce.testing.answer_worlds import CROWDS, RELATIONS, Neighbourhood, Re
 from sottovoce.testing.asked_first import PLANS, Beside, follows_the_order, plans_alike
 from sottovoce.testing.claims import FloatArray, is_empty
 from sottovoce.testing.draw_losses import Losses, law_of, losses_of, too_far
-from sottovoce.testing.draw_tape import Draw, Tape, Teller, WrongDrawError, fingerprint, numbers_of, running
+from sottovoce.testing.draw_tape import Draw, Tape, Teller, WrongDrawError, numbers_of, running
+from sottovoce.testing.fingerprints import fingerprint
 from sottovoce.testing.fit_draws import EXTREMES, noise_of, not_normal
 from sottovoce.testing.joint_laws import NoLawError, chances_of, joint_excess, joint_law
 from sottovoce.testing.label_worlds import seeded

@@ -23,8 +23,8 @@ from typing import Any, Final, TypeVar
 import numpy as np
 
 from sottovoce.testing.claims import Claim, FloatArray
-from sottovoce.testing.draw_tape import fingerprint
 from sottovoce.testing.draws import exceeds
+from sottovoce.testing.fingerprints import fingerprint
 
 DRAWS: Final = 80
 """Of an entry without a law: as few as tell sharp worlds apart."""

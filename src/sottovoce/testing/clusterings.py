@@ -30,7 +30,8 @@ from sottovoce.randomness import Randomness
 from sottovoce.testing.asked_first import PLANS, Beside, follows_the_order, plans_alike
 from sottovoce.testing.claims import FloatArray
 from sottovoce.testing.draw_losses import Losses, losses_of, too_far
-from sottovoce.testing.draw_tape import Draw, Tape, Teller, WrongDrawError, fingerprint, numbers_of, running
+from sottovoce.testing.draw_tape import Draw, Tape, Teller, WrongDrawError, numbers_of, running
+from sottovoce.testing.fingerprints import fingerprint
 from sottovoce.testing.label_worlds import seeded
 from sottovoce.testing.ladders import TOP, counted, ladders, pairs_of
 from sottovoce.testing.options import subject_of

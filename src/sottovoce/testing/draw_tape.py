@@ -12,9 +12,8 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, fields, is_dataclass, replace
+from dataclasses import dataclass, replace
 from functools import cache, wraps
-from inspect import isfunction
 from typing import Any, Final, final
 from zlib import crc32
 
@@ -25,7 +24,7 @@ from sottovoce.mechanisms.above_threshold import ThresholdRun
 from sottovoce.mechanisms.base import Mechanism, registered
 from sottovoce.privacy.aggregates import Counts, ItemCounts, Scores, VectorSum
 from sottovoce.randomness import Randomness
-from sottovoce.records.sealed import Opaque
+from sottovoce.testing.fingerprints import fingerprint
 from sottovoce.testing.releases import release_of
 
 AGGREGATES: Final = (Scores, VectorSum, Counts, ItemCounts)
@@ -308,31 +307,3 @@ def _bounds(aggregate: Any) -> Any:
     names = [name for name in type(aggregate).__slots__ if name not in ("values", "counts")]
     size = len(aggregate.values) if hasattr(aggregate, "values") else None
     return type(aggregate).__name__, size, tuple((name, repr(getattr(aggregate, name))) for name in names)
-
-
-def fingerprint(value: Any) -> Any:
-    """Something that is equal for equal values, arrays and rules among them."""
-    if isinstance(value, np.ndarray):
-        return value.shape, value.dtype.str, value.tobytes()
-    if is_dataclass(value) and not isinstance(value, type):
-        return type(value).__name__, tuple((f.name, fingerprint(getattr(value, f.name))) for f in fields(value))
-    if isinstance(value, Mapping):
-        return tuple(sorted((str(key), fingerprint(part)) for key, part in value.items()))
-    if isinstance(value, Sequence) and not isinstance(value, str | bytes):
-        return tuple(fingerprint(part) for part in value)
-    if isfunction(value):
-        return value.__qualname__, fingerprint([cell.cell_contents for cell in value.__closure__ or ()])
-    if (held := _held(value)) is not None:
-        return type(value).__name__, fingerprint(held)
-    return repr(value)
-
-
-def _held(value: Any) -> Mapping[str, Any] | None:
-    """The attributes of an object whose words do not say what it holds; ``None`` for one whose words do."""
-    if not isinstance(value, Opaque) and getattr(type(value), "__repr__", None) != object.__repr__:
-        return None
-    names = [
-        *getattr(value, "__dict__", ()),
-        *(n for cls in type(value).__mro__ for n in getattr(cls, "__slots__", ())),
-    ]
-    return {name: getattr(value, name, None) for name in names}

@@ -26,7 +26,8 @@ from sottovoce.privacy.aggregates import IntArray
 from sottovoce.privacy.unit import DROP, SWAP, TWO_SWAP, Adjacency, ChangeType, several
 from sottovoce.records.sealed import PrivateRecords, Row
 from sottovoce.tasks import Example, Query, Task
-from sottovoce.testing.draw_tape import Tape, fingerprint
+from sottovoce.testing.draw_tape import Tape
+from sottovoce.testing.fingerprints import fingerprint
 from sottovoce.testing.ladders import counted, ladders
 
 Record = tuple[str, int]

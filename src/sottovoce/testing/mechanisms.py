@@ -28,8 +28,8 @@ from sottovoce.privacy.unit import DROP, SWAP, Adjacency, is_drop
 from sottovoce.randomness import Randomness
 from sottovoce.testing.claims import DELTA_SLACK, Claim, FloatArray, claim_of, excess, joined
 from sottovoce.testing.clusterings import check_clustering, clustered, points_of
-from sottovoce.testing.draw_tape import fingerprint
 from sottovoce.testing.draws import departs
+from sottovoce.testing.fingerprints import fingerprint
 from sottovoce.testing.label_worlds import CHANGES, Change, seeded
 from sottovoce.testing.ladders import counted
 from sottovoce.testing.options import subject_of

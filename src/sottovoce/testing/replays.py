@@ -13,7 +13,8 @@ from typing import Any, Final, final
 from sottovoce.privacy.aggregates import Scores
 from sottovoce.privacy.unit import Adjacency
 from sottovoce.testing.draw_losses import too_far
-from sottovoce.testing.draw_tape import Draw, Tape, Teller, fingerprint
+from sottovoce.testing.draw_tape import Draw, Tape, Teller
+from sottovoce.testing.fingerprints import fingerprint
 from sottovoce.testing.label_worlds import seeded
 
 OTHERWISE: Final = "after the same releases it draws otherwise, or tells a mechanism something else, in another world"

@@ -295,10 +295,10 @@ class ChargesByTheLastPoints(Means):
 
 @dataclass(frozen=True)
 class WhereTwelveStand(Mechanism):
-    """The mean of the half where most points are, if there are twelve."""
+    """The mean of one of sixty strips, more likely where more points are, if there are twelve."""
 
     adjacency: Adjacency = Adjacency.REPLACE_ONE
-    epsilon: float = 1.0
+    epsilon: float = 0.01
     rho: float = 0.5
     radius: int = 1
 
@@ -307,13 +307,14 @@ class WhereTwelveStand(Mechanism):
         return ComposedDpEvent((PermuteAndFlip(self.epsilon).event, ZCDpEvent(self.rho)))
 
     def cluster(self, points: PrivatePoints, randomness: Randomness):
-        right, bound = points.rows[:, 0] >= 0, bound_of(points.radius)
+        bound = bound_of(points.radius)
+        strips = (points.rows[:, 0] + bound) * 60 // (2 * bound + 1)
         moves = 2 if self.adjacency is Adjacency.REPLACE_ONE else 1
-        votes = Scores([int((~right).sum()), int(right.sum())], sensitivity=moves, adjacency=self.adjacency)
-        half = PermuteAndFlip(self.epsilon).select(votes, randomness)
-        inside = points.rows[right == bool(half)]
+        votes = Scores(np.bincount(strips, minlength=60), sensitivity=moves, adjacency=self.adjacency)
+        chosen = PermuteAndFlip(self.epsilon).select(votes, randomness)
+        inside = points.rows[strips == chosen]
         if len(inside) < 12:
-            return half
+            return chosen
         squared = bound * bound * (4 if self.adjacency is Adjacency.REPLACE_ONE else 1)
         told = VectorSum(inside.sum(axis=0), squared_l2=squared, adjacency=self.adjacency)
         return GaussianVector(self.rho).release(told, randomness).steps
@@ -331,3 +332,166 @@ class OfRadiusOne(Means):
 
     def squared(self, bound):
         return super().squared(bound_of(1))
+
+
+class OfMoreThanTen(Means):
+    """Counts nobody where fewer than ten are there."""
+
+    def rows(self, points):
+        return points.rows if len(points.rows) >= 10 else points.rows[:0]
+
+
+class AtTheMedianLength(Means):
+    """Clips points at the length that is in the middle."""
+
+    most = 0.5
+
+    def rows(self, points):
+        lengths = np.sqrt((points.rows**2).sum(axis=1))
+        most = np.quantile(lengths, self.most) if len(lengths) else 1
+        return (points.rows * np.minimum(1, most / np.maximum(lengths, 1))[:, None]).astype(np.int64)
+
+
+class AtALargeLength(AtTheMedianLength):
+    """Clips the longest tenth of points at the length of the others."""
+
+    most = 0.9
+
+
+class AlongTheWidestAxis(Means):
+    """Keeps the coordinate that varies most."""
+
+    def rows(self, points):
+        kept = np.zeros_like(points.rows)
+        if len(kept):
+            kept[:, 0] = points.rows[:, points.rows.var(axis=0).argmax()]
+        return kept
+
+
+class MirroredWhereMostAreBelow(Means):
+    """Turns the plane so that most points are above the middle."""
+
+    def rows(self, points):
+        return points.rows * (1 if 2 * (points.rows[:, 1] >= 0).sum() >= len(points.rows) else -1)
+
+
+@dataclass(frozen=True)
+class SureOfTen(Mechanism):
+    """Which of two public places is nearer to more points: without noise where ten are near it."""
+
+    adjacency: Adjacency = Adjacency.REPLACE_ONE
+
+    @property
+    def event(self):
+        return PermuteAndFlip(1.0).event
+
+    def cluster(self, points: PrivatePoints, randomness: Randomness):
+        left, bound = points.rows[points.rows[:, 0] < 0], bound_of(points.radius)
+        below = left[:, 1] < -bound // 4
+        moves = 2 if self.adjacency is Adjacency.REPLACE_ONE else 1
+        votes = Scores([int((~below).sum()), int(below.sum())], sensitivity=moves, adjacency=self.adjacency)
+        chosen = PermuteAndFlip(1.0).select(votes, randomness)
+        return int(votes.values.argmax()) if votes.values.max() >= 10 else chosen
+
+
+class Centres:
+    """Centres, and words that say how many."""
+
+    def __init__(self, centres):
+        self.centres = centres
+
+    def __repr__(self):
+        return f"{len(self.centres)} centres"
+
+
+@dataclass(frozen=True)
+class Released(Means):
+    """Right: gives its centres as something else than a list."""
+
+    form: str = "centres"
+
+    def cluster(self, points: PrivatePoints, randomness: Randomness):
+        centres = np.array(super().cluster(points, randomness))
+        return {"centres": Centres, "fractions": _as_fractions, "function": _nearest, "iterator": iter}[self.form](
+            self.of(points, centres)
+        )
+
+    def of(self, points, centres):
+        return centres
+
+
+class MeansOfThePoints(Released):
+    """The means of the points themselves by its centres."""
+
+    def of(self, points, centres):
+        own = ((points.rows[:, None, :] - centres) ** 2).sum(axis=2).argmin(axis=1)
+        parts = [points.rows[own == number] for number in range(len(centres))]
+        return np.array(
+            [part.mean(axis=0) if len(part) else centre for part, centre in zip(parts, centres, strict=True)]
+        )
+
+
+class Generates(Means):
+    """Right, and gives its centres one by one, so that nothing can be compared."""
+
+    def cluster(self, points: PrivatePoints, randomness: Randomness):
+        return (centre for centre in super().cluster(points, randomness))
+
+
+def _as_fractions(centres):
+    return np.array([[Fraction(number) for number in centre] for centre in centres.tolist()])
+
+
+def _nearest(centres):
+    return lambda point, known=centres: int(((np.asarray(point) - known) ** 2).sum(axis=1).argmin())
+
+
+class OfAnyAdjacency(Mechanism):
+    """Right: has no adjacency of its own, and always adds the noise of a swap."""
+
+    event = Means().event
+
+    def cluster(self, points: PrivatePoints, randomness: Randomness):
+        return _AsForASwap(points.adjacency).cluster(points, randomness)
+
+
+class _AsForASwap(Means):
+    def squared(self, bound):
+        return 4 * bound * bound
+
+
+class OfOneAdjacency(Mechanism):
+    """Right, and no dataclass: what takes another adjacency cannot be made of it."""
+
+    adjacency = Adjacency.REPLACE_ONE
+    event = Means().event
+
+    def cluster(self, points: PrivatePoints, randomness: Randomness):
+        return Means(self.adjacency).cluster(points, randomness)
+
+
+@dataclass(frozen=True)
+class MadeForASwap(Means):
+    """Right: says by an error of Python's that it is made for no other adjacency."""
+
+    def __post_init__(self):
+        if self.adjacency is not Adjacency.REPLACE_ONE:
+            raise NotImplementedError("made for replace-one")
+
+
+class NeedsANumber(Means):
+    """Right: takes points of a public number alone."""
+
+    def cluster(self, points: PrivatePoints, randomness: Randomness):
+        if points.slots is None:
+            raise ParameterError("adjacency", points.adjacency.value, "one with a public number")
+        return super().cluster(points, randomness)
+
+
+class RefusesFewWhenAdded(Means):
+    """Refuses fewer than ten points, whose number is private."""
+
+    def cluster(self, points: PrivatePoints, randomness: Randomness):
+        if points.slots is None and len(points.rows) < 10:
+            raise ParameterError("points", "few", "10 or more")
+        return super().cluster(points, randomness)
