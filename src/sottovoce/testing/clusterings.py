@@ -119,17 +119,22 @@ def check_clustering(mechanism: Any, name: str, subject: str, report: Report) ->
         ContractError: The contract is broken; or nothing that it draws comes from a registered mechanism.
     """
     for adjacency in Adjacency:
-        one = mechanism if mechanism.adjacency is adjacency else _under(mechanism, adjacency)
-        if one is not None:
-            _Clustering(one, name, subject, report).check()
+        try:
+            one = _under(mechanism, adjacency)
+        except Exception as error:  # nothing private is read where it is made
+            report.not_compared(f"{subject} under {adjacency.value}, for which no other one could be made: {error}")
+            continue
+        if refusal := _refusal(one, adjacency, USUAL):
+            report.refused.append(f"{adjacency.value}: {refusal}")
+        else:
+            _Clustering(one, name, subject, report, adjacency).check()
 
 
 def _under(mechanism: Any, adjacency: Adjacency) -> Any:
-    """The same clustering under another adjacency; ``None`` where it is made for one alone."""
-    try:
-        return replace(mechanism, adjacency=adjacency)
-    except (InputError, TypeError):
-        return None
+    """The same clustering under another adjacency: itself where it is made for none."""
+    if getattr(mechanism, "adjacency", adjacency) is adjacency:
+        return mechanism
+    return replace(mechanism, adjacency=adjacency)
 
 
 def points_of(mechanism: Any) -> PrivatePoints:
@@ -138,12 +143,32 @@ def points_of(mechanism: Any) -> PrivatePoints:
     Raises:
         ContractError: It refuses points in a plane, of which all worlds are.
     """
-    points = _points(mechanism, SPOTS, USUAL)
-    try:
-        clustered(mechanism, points, seeded(USUAL.source))
-    except InputError as error:
-        raise ContractError("drive", subject_of(mechanism), f"it refuses {points!r}: {error}") from error
-    return points
+    own = getattr(mechanism, "adjacency", None)
+    refusals = list[str]()
+    for adjacency in [own] if own else Adjacency:
+        points = _points(mechanism, SPOTS, USUAL, adjacency)
+        try:
+            clustered(mechanism, points, seeded(USUAL.source))
+        except InputError as error:
+            refusals.append(f"it refuses {points!r}: {error}")
+        else:
+            return points
+    raise ContractError("drive", subject_of(mechanism), refusals[0])
+
+
+def _refusal(mechanism: Any, adjacency: Adjacency, given: _Given) -> str:
+    """Why it takes no points that are handed over like this, few or many; empty where it takes some."""
+    refusal = ""
+    for world in (SPOTS, (*SPOTS, *CROWDS[-1])):
+        try:
+            clustered(mechanism, _points(mechanism, world, given, adjacency), seeded(given.source), given.public)
+        except InputError as error:
+            refusal = str(error)
+        except Exception:  # told with its world where worlds are compared
+            return ""
+        else:
+            return ""
+    return refusal
 
 
 def clustered(mechanism: Any, points: PrivatePoints, randomness: Randomness, public: World = ()) -> Any:
@@ -161,21 +186,20 @@ def _radius_of(mechanism: Any) -> Fraction | int | None:
     return Fraction(radius) if isinstance(radius, float) else radius
 
 
-def _points(mechanism: Any, world: World, given: _Given) -> PrivatePoints:
+def _points(mechanism: Any, world: World, given: _Given, adjacency: Adjacency) -> PrivatePoints:
     own = _radius_of(mechanism)
     radius = given.radius if own is None else own
     places = np.array(world, dtype=np.float64).reshape(-1, 2) * given.radius
-    return PrivatePoints(places, adjacency=mechanism.adjacency, radius=radius, dimension=2)
+    return PrivatePoints(places, adjacency=adjacency, radius=radius, dimension=2)
 
 
 @final
 class _Clustering:
     """One clustering under one adjacency."""
 
-    def __init__(self, mechanism: Any, name: str, subject: str, report: Report) -> None:
+    def __init__(self, mechanism: Any, name: str, subject: str, report: Report, adjacency: Adjacency) -> None:
         self.mechanism, self.subject, self.takes = mechanism, subject, inspect.signature(getattr(mechanism, name))
-        self.adjacency: Adjacency = mechanism.adjacency
-        self.report = report
+        self.adjacency, self.report = adjacency, report
 
     def check(self) -> None:
         """Every contract that applies."""
@@ -202,11 +226,8 @@ class _Clustering:
         others = [_Given(3, public=PUBLIC)] if "public" in self.takes.parameters else []
         others += [_Given(4, radius=WIDE)] if _radius_of(self.mechanism) is None else []
         for given in others:
-            try:
-                points = _points(self.mechanism, SPOTS, given)
-                clustered(self.mechanism, points, seeded(given.source), given.public)
-            except InputError as error:
-                self.report.refused.append(f"{self.adjacency.value}{given}: {error}")
+            if refusal := _refusal(self.mechanism, self.adjacency, given):
+                self.report.refused.append(f"{self.adjacency.value}{given}: {refusal}")
             else:
                 yield given
 
@@ -301,7 +322,7 @@ class _Clustering:
 
     def _run(self, world: World, told: Teller | None, coins: Coins, given: _Given) -> tuple[Tape, Any]:
         tape = Tape(coins, told, noise=seeded(given.source))
-        points = _points(self.mechanism, world, given)
+        points = _points(self.mechanism, world, given, self.adjacency)
         with running(tape), must_not_raise("neighbours", self.subject, "it", f"{_shown(world)}{given}"):
             try:
                 released = clustered(self.mechanism, points, tape.randomness, given.public)
