@@ -247,6 +247,18 @@ MECHANISMS = [
     (mechanisms.NarrowBelowZero(0.7), "drive", "draws where its law is refused: threshold is -20"),
     (clusterings.PublicWeighAsMuch(), "sensitivity", "(?s)its sum moves by.*beside public points"),
     (clusterings.OfRadiusOne(), "sensitivity", "(?s)its sum moves by.*a radius of 2"),
+    (clusterings.OfMoreThanTen(), "sensitivity", r"(?s)its sum moves by.*10 times \(-0.6, 0.1\), 14 times \(nan"),
+    (clusterings.AtTheMedianLength(), "sensitivity", "its sum moves by"),
+    (clusterings.AtALargeLength(Adjacency.ADD_REMOVE), "sensitivity", "its sum moves by"),
+    (clusterings.AlongTheWidestAxis(), "sensitivity", "(?s)its sum moves by.*12 times .*12 times .*12 times"),
+    (clusterings.MirroredWhereMostAreBelow(), "sensitivity", r"(?s)its sum moves by.*times \(0.04, -0.03\)"),
+    (clusterings.SureOfTen(), "post-processing", "two clusterings"),
+    (clusterings.MeansOfThePoints(), "post-processing", "two clusterings"),
+    (clusterings.MeansOfThePoints(form="fractions"), "post-processing", "two clusterings"),
+    (clusterings.MeansOfThePoints(form="function"), "post-processing", "two clusterings"),
+    (clusterings.MeansOfThePoints(form="iterator"), "post-processing", "two clusterings"),
+    (clusterings.Generates(), "drive", "nothing that it holds can be compared"),
+    (clusterings.RefusesFewWhenAdded(), "neighbours", "(?s)points is .few.*points of nobody"),
 ]
 ANSWERERS = [
     (answerers.HalvedSensitivity, "sensitivity", "told a sensitivity of 1, and scores move by 2"),
@@ -524,6 +536,11 @@ def test_a_wrong_mechanism_is_noticed(wrong, contract, reason):
         (clusterings.Means(), 0),
         (clusterings.BesidePublic(), 0),
         (clusterings.BesidePublic(radius=0.5), 0),
+        (clusterings.Released(), 0),
+        (clusterings.Released(form="fractions"), 0),
+        (clusterings.Released(form="function"), 0),
+        (clusterings.Released(form="iterator"), 0),
+        (clusterings.OfAnyAdjacency(), 0),
     ],
     ids=name,
 )
@@ -532,6 +549,22 @@ def test_a_clustering_of_ones_own_keeps_the_contract(right, refused):
     assert {"order", "state"} <= {check.contract for check in told.checks}
     assert all("in units of a radius of 2: radius of the points" in words for words in told.refused)
     assert len(told.refused) == refused
+
+
+@pytest.mark.cases(1)
+@pytest.mark.parametrize(
+    ("right", "refused", "left_out"),
+    [
+        (clusterings.OfOneAdjacency(), [], ["add-remove", "zero-out"]),
+        (clusterings.MadeForASwap(), [], ["add-remove", "zero-out"]),
+        (clusterings.NeedsANumber(), ["add-remove"], []),
+    ],
+    ids=name,
+)
+def test_adjacencies_of_which_no_clustering_is_made_are_listed(right, refused, left_out):
+    told = check_mechanism(right)
+    assert [words.split(":")[0] for words in told.refused] == refused
+    assert [words.split(" under ")[1].split(",")[0] for words in told.uncompared] == left_out
 
 
 @pytest.mark.parametrize(

@@ -4,9 +4,9 @@ Guarantee   What registered mechanisms are given moves by no more than they are 
             after the same releases the same is asked and released; the losses of all draws together are within the
             event, in every pair of worlds that is tried. The order of points changes nothing, and nothing is kept from
             an earlier clustering.
-Assumes     Points in two dimensions. Selections are drawn, or told: the best candidate; counts and sums are drawn, or
-            told: none left, or every cut worth keeping. A mechanism that has a ``radius`` takes points of that radius
-            alone.
+Assumes     Points in two dimensions. Selections are drawn, or told: a best candidate or a worst; counts and sums are
+            drawn, or told: none left, or every cut worth keeping. A mechanism that has a ``radius`` takes points of
+            that radius alone.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ from sottovoce.testing.draw_losses import Losses, losses_of, too_far
 from sottovoce.testing.draw_tape import Draw, Tape, Teller, WrongDrawError, numbers_of, running
 from sottovoce.testing.fingerprints import fingerprint
 from sottovoce.testing.label_worlds import seeded
-from sottovoce.testing.ladders import TOP, counted, ladders, pairs_of
+from sottovoce.testing.ladders import BESIDE, TOP, counted, pairs_of
 from sottovoce.testing.options import subject_of
 from sottovoce.testing.releases import release_of
 from sottovoce.testing.replays import OTHER_COINS, Coins, first_difference, replayed, teller
@@ -52,6 +52,17 @@ SPOTS: Final = ((-1.0, 0.0), (1.0, 0.0), (0.0, 1.0), (0.0, -1.0), (0.02, 0.02), 
 """Where one point can be: far to every side, in the middle, with the others."""
 CROWDS: Final = ((), ((*(NEAR,) * 4, *(FAR,) * 3)), ((*(NEAR,) * 40, *(FAR,) * 25)))
 """Who is there besides."""
+HIGH: Final = (0.0, 0.95)
+LONG: Final = (-0.8, 0.5)
+SHORT: Final = (0.04, -0.03)
+LADDERS: Final[Sequence[tuple[World, Point, Point | None]]] = (
+    ((*(FAR,) * BESIDE, *(HIGH,) * BESIDE), NEAR, HIGH),
+    ((), NEAR, None),
+    ((SHORT,) * BESIDE, LONG, SHORT),
+)
+"""Who stands beside; where points are, ever fewer; where they go, if not away. First as many are on the other side of a
+cut, and another axis comes to vary most; then they are all; then lengths, sides and heights of most points change.
+"""
 MUCH: Final = 10_000
 """A noisy count this large, or this far below 0, decides about a cut."""
 DELTA: Final = 1e-6
@@ -211,7 +222,7 @@ class _Clustering:
                     self._pairs(self._around(crowd, given), given, told, losses)
         for given in wholly:
             for near in self._ladders():
-                for told in (None, _all_kept, _first_best, _last_best):
+                for told in TOLD_ON_LADDERS[: 2 if given is AGAIN else None]:
                     self._pairs(near, given, told, losses)
         for given in wholly:
             if given is not AGAIN:
@@ -240,10 +251,11 @@ class _Clustering:
         return worlds, [(0, i) for i in range(1, len(worlds))]
 
     def _ladders(self) -> Iterator[Near]:
-        """One point less in each world on one side of a cut, beside as many on the other as there are at the top."""
-        comes = self.adjacency is Adjacency.ADD_REMOVE
-        for rungs in ladders(NEAR, FAR, NULL, swaps=self.adjacency is Adjacency.REPLACE_ONE, comes=comes):
-            worlds = [(*(FAR,) * TOP, *(p for p in world if not (comes and p is NULL))) for world in rungs]
+        """One point less of a place in each world: moved, if points can move, else nobody's or gone."""
+        for others, place, elsewhere in LADDERS:
+            gone = () if self.adjacency is Adjacency.ADD_REMOVE else (NULL,)
+            instead = (elsewhere,) if elsewhere and self.adjacency is Adjacency.REPLACE_ONE else gone
+            worlds = [(*others, *(place,) * count, *instead * (TOP - count)) for count in range(TOP, -1, -1)]
             yield worlds, pairs_of(worlds)
 
     def _pairs(self, near: Near, given: _Given, told: Teller | None, losses: Losses) -> None:
@@ -358,22 +370,24 @@ def _telling(steps: Callable[[int, int], int]) -> Teller:
     return told
 
 
-def _selecting(place: int) -> Teller:
-    """The best candidate of every selection: of equals the first (0) or the last (-1). All else is drawn."""
+def _selecting(best: bool) -> Teller:
+    """The first of the best candidates of every selection, or the last of the worst. All else is drawn."""
 
     def told(_: int, draw: Draw) -> Any:
         if not isinstance(draw.aggregate, Scores) or np.ndim(draw.outcome) != 0:
             return NotImplemented
         scores = numbers_of(draw.aggregate)
-        return int(np.flatnonzero(scores == scores.max())[place])
+        return int(np.flatnonzero(scores == scores.max())[0] if best else np.flatnonzero(scores == scores.min())[-1])
 
     return told
 
 
 _none_left: Final = _telling(lambda at, size: -MUCH)
 _all_kept: Final = _telling(lambda at, size: MUCH if at in (0, size - 1) else 0)
-_first_best, _last_best = _selecting(0), _selecting(-1)
+_first_best, _last_worst = _selecting(best=True), _selecting(best=False)
 TOLD: Final = (None, _none_left, _all_kept)
+TOLD_ON_LADDERS: Final = (None, _all_kept, _first_best, _last_worst)
+"""Other noise changes what selections draw: the first two."""
 
 
 @lru_cache(maxsize=128)

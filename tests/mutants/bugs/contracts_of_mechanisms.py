@@ -8,6 +8,7 @@ WRONG = "tests/contracts/test_wrong_entries.py"
 TAPE = "tests/contracts/test_draw_tape.py"
 MOVES = "tests/contracts/test_label_moves.py"
 WORLDS = "tests/contracts/test_worlds_of_contracts.py"
+FINGERPRINTS = "tests/contracts/test_fingerprints.py"
 
 MUTANTS = [
     Mutant(
@@ -254,9 +255,87 @@ MUTANTS = [
         "clusterings-by-one-coin",
         "selections of a clustering are drawn once, and a private threshold behind another one is not reached",
         "testing/clusterings.py",
-        "        return int(np.flatnonzero(scores == scores.max())[place])",
-        "        return NotImplemented",
+        "(None, _all_kept, _first_best, _last_worst)",
+        "(None, _all_kept, _last_worst)",
         (f"{WRONG}::test_a_wrong_mechanism_is_noticed[WhereTwelveStand--]",),
+    ),
+    Mutant(
+        "clusterings-beside-others-alone",
+        "no world of points lacks a crowd beside those that grow fewer, so that all are never few",
+        "testing/clusterings.py",
+        "    ((), NEAR, None),\n",
+        "    ((FAR,) * TOP, NEAR, None),\n",
+        (f"{WRONG}::test_a_wrong_mechanism_is_noticed[OfMoreThanTen--]",),
+    ),
+    Mutant(
+        "clusterings-of-one-length",
+        "lengths and heights of most points never change",
+        "testing/clusterings.py",
+        "    ((SHORT,) * BESIDE, LONG, SHORT),\n",
+        "    ((FAR,) * BESIDE, NEAR, FAR),\n",
+        (
+            f"{WRONG}::test_a_wrong_mechanism_is_noticed[AtALargeLength--]",
+            f"{WRONG}::test_a_wrong_mechanism_is_noticed[MirroredWhereMostAreBelow--]",
+        ),
+    ),
+    Mutant(
+        "clusterings-along-one-axis",
+        "points vary most along one axis in every world",
+        "testing/clusterings.py",
+        "    ((*(FAR,) * BESIDE, *(HIGH,) * BESIDE), NEAR, HIGH),\n",
+        "    ((FAR,) * TOP, NEAR, FAR),\n",
+        (f"{WRONG}::test_a_wrong_mechanism_is_noticed[AlongTheWidestAxis--]",),
+    ),
+    Mutant(
+        "clusterings-told-the-best-alone",
+        "selections of a clustering are never told a candidate that is not the best",
+        "testing/clusterings.py",
+        "(None, _all_kept, _first_best, _last_worst)",
+        "(None, _all_kept, _first_best)",
+        (f"{WRONG}::test_a_wrong_mechanism_is_noticed[SureOfTen--]",),
+    ),
+    Mutant(
+        "results-are-their-words",
+        "what has words of its own is compared by these, whatever it holds",
+        "testing/fingerprints.py",
+        '    return name, held, repr(value) if held and has_words else "", part(_rebuilt(value, bool(held)))\n',
+        "    return repr(value) if has_words else (name, held, part(_rebuilt(value, bool(held))))\n",
+        (
+            f"{WRONG}::test_a_wrong_mechanism_is_noticed[MeansOfThePoints--0]",
+            f"{FINGERPRINTS}::test_values_that_hold_something_else_are_told_apart",
+        ),
+    ),
+    Mutant(
+        "arrays-of-objects-are-addresses",
+        "an array of objects is compared by where they are in memory, and right clusterings are refused",
+        "testing/fingerprints.py",
+        "part(array.tolist()) if array.dtype.hasobject else array.tobytes()",
+        "array.tobytes()",
+        (f"{FINGERPRINTS}::test_values_that_hold_the_same_are_equal",),
+    ),
+    Mutant(
+        "adjacencies-left-out-unsaid",
+        "an adjacency under which no clustering is made is not listed",
+        "testing/clusterings.py",
+        "            report.not_compared(f",
+        "            str(f",
+        (f"{WRONG}::test_adjacencies_of_which_no_clustering_is_made_are_listed[OfOneAdjacency-list-list]",),
+    ),
+    Mutant(
+        "adjacencies-refused-in-other-words",
+        "a clustering that refuses another adjacency by an error of Python's is said to break its contract",
+        "testing/clusterings.py",
+        "        except Exception as error:  # nothing private is read where it is made\n",
+        "        except InputError as error:\n",
+        (f"{WRONG}::test_adjacencies_of_which_no_clustering_is_made_are_listed[MadeForASwap-list-list]",),
+    ),
+    Mutant(
+        "few-points-may-be-refused",
+        "a clustering that refuses a few points counts as one that takes none under an adjacency",
+        "testing/clusterings.py",
+        "    for world in (SPOTS, (*SPOTS, *CROWDS[-1])):\n",
+        "    for world in (SPOTS,):\n",
+        (f"{WRONG}::test_a_wrong_mechanism_is_noticed[RefusesFewWhenAdded--]",),
     ),
     Mutant(
         "clusterings-keep-points-of-a-question",
@@ -316,8 +395,8 @@ MUTANTS = [
         "clusterings-refuse-a-plane",
         "a clustering that takes no points in a plane is one that breaks its contract",
         "testing/clusterings.py",
-        'ContractError("drive", subject_of(mechanism), f"it refuses',
-        'ContractError("neighbours", subject_of(mechanism), f"it refuses',
+        'ContractError("drive", subject_of(mechanism), refusals[0])',
+        'ContractError("neighbours", subject_of(mechanism), refusals[0])',
         (f"{WRONG}::test_a_wrong_mechanism_is_noticed[ThreeDimensions--]",),
     ),
     Mutant(
