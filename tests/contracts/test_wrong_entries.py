@@ -138,6 +138,8 @@ DECODERS = [
     (decoders.QuietCrowdAdded, "sampler", "likeliest outcome came .* with adjacency add-remove"),
     (decoders.QuietFromFour, "sampler", "likeliest outcome came .* experts 4 or more"),
     (decoders.QuietTexts, "sampler", "likeliest outcome came"),
+    (decoders.SureWhereOneLeads, "sampler", "likeliest outcome came .*lead from 3"),
+    (decoders.FailsAtTheFifth, "sampler", "(?s)a token raised IndexError.*token 6, "),
     pytest.param(
         decoders.FrequentTokens, "isolation", "its scores move by more than is stated", marks=pytest.mark.slow
     ),

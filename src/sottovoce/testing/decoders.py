@@ -13,6 +13,7 @@ from __future__ import annotations
 
 import copy
 import itertools
+import math
 from collections.abc import Callable, Hashable, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
@@ -42,7 +43,7 @@ from sottovoce.testing.draws import exceeds
 from sottovoce.testing.label_worlds import seeded
 from sottovoce.testing.ladders import counted, pairs_of, require_near
 from sottovoce.testing.options import name_of, settings_of, subject_of
-from sottovoce.testing.pools import Pool, share_of
+from sottovoce.testing.pools import OPEN, Pool, lead_of, share_of
 from sottovoce.testing.public_rows import NOT_ADDITIVE, PublicRow, moved
 from sottovoce.testing.replays import OWN_COINS, Coins, teller
 from sottovoce.testing.report import ContractError, Effort, Report, must_not_raise
@@ -89,6 +90,10 @@ POOLED: Final = (
 )
 """Prices, lengths of texts and public divisors at which single tokens are drawn; a quick run of a further setting draws
 at the plans of its laws."""
+
+
+MOST_LEAD: Final = 4
+"""Tokens that lead by so much are drawn most often, where others may come: such worlds are few."""
 
 
 def check_decoder(
@@ -518,7 +523,7 @@ class _Decoder:
         if self.full or self.must_run:
             runs = [(price, self._plan(a, price, n, s)) for a, (price, n, s) in itertools.product(Adjacency, POOLED)]
             plans = [(price, plan) for price, plan in runs if plan is not None and self._has_law(plan)]
-        for number in range((3_000 if self.full else 300) // (1 if self.must_run else 5) if plans else 0):
+        for number in range((3_000 if self.full else 240) // (1 if self.must_run else 5) if plans else 0):
             price, plan = plans[number % len(plans)]
             self._draw_tokens(plan, price, number, dice, source, pool)
         problem, world = pool.departs()
@@ -537,17 +542,19 @@ class _Decoder:
         repeated = bool(before) and dice.below(3) == 0
         if repeated:  # experts say of the second token what they said of the first
             before, steps = before[:1], steps[:1] * 2
-        chooser = worlds.random_text(plan, steps, before, source)
-        if chooser is None:
-            return
         rows = sum(len(block) for block in steps[-1]().blocks)
         world = f"token {len(before) + 1}, {rows} experts answer ({self._setting(plan)})"
         with must_not_raise("sampler", self.subject, "a token", world):
+            chooser = worlds.random_text(plan, steps, before, source)
+            if chooser is None:
+                return
             law = worlds.law_of_token(plan, chooser, steps[-1])
             if not law.any():
                 return
+            second, best = np.sort(law)[-2:].tolist()
+            lead = (math.log(best / second) if second else math.inf) * plan.setting.tokens / price.epsilon
             drawn: list[Hashable] = []
-            for _ in range(2):
+            for _ in range(2 + 3 * min(MOST_LEAD, int(lead)) if best < OPEN else 1):
                 chooser = worlds.random_text(plan, steps, before, source)
                 if chooser is None:  # ended by a coin of its own
                     return
@@ -556,6 +563,7 @@ class _Decoder:
             "adjacency": plan.setting.adjacency.value,
             "divisor": plan.setting.experts,
             "experts": share_of(rows),
+            "lead": lead_of(lead),
             "price": f"{price.epsilon:g}, {price.delta:g}",
             "scores": "those of the token before" if repeated else "others",
             "token": share_of(len(before) + 1),

@@ -250,6 +250,9 @@ def random_step(dice: Randomness, most: int, text: int = 0) -> Callable[[], Step
     distinct, public = [row(scale) for _ in range(1 + dice.below(3))], row(3.0)
     distinct += [[*values[-2::-1], 9.0] for values in distinct if dice.below(2)]
     distinct += [[-INF, *row(2.0)[1:]], [NAN] * WORDS, public]
+    if dice.below(4) == 0:  # all are for one token, whose lead is long
+        favourite = dice.below(WORDS - 1)
+        distinct = [[*(scale * (token == favourite) for token in range(WORDS - 1)), 9.0]]
     rows = [distinct[dice.below(len(distinct))] for _ in range(dice.below(most + 1))]
     return lambda: Step(text, tensor(public), in_blocks(tensor(rows).reshape(len(rows), WORDS)))
 

@@ -501,6 +501,37 @@ class QuietWhereNothingChanged(Own):
     sampler: ClassVar[type[TokenSampler]] = _QuietWhereNothingChanged
 
 
+class _SureWhereOneLeads(_OwnSampler):
+    lead: ClassVar[int] = 6 << 11
+
+    def _chosen_of(self, step, public):
+        scores = self._scores(step, public)
+        chosen = self._plan.decoder.mechanisms(self._plan)[0].select(scores, self._randomness)
+        lead = np.diff(np.sort(scores.values))[-1:].sum()
+        return public.token(int(scores.values.argmax()) if lead > self.lead else chosen)
+
+
+@dataclass(frozen=True)
+class SureWhereOneLeads(Own):
+    """Writes the token that leads by more than six nats without noise."""
+
+    sampler = _SureWhereOneLeads
+
+
+class _FailsAtTheFifth(_OwnSampler):
+    def _chosen_of(self, step, public):
+        if self.length == 5:
+            raise IndexError("five")
+        return super()._chosen_of(step, public)
+
+
+@dataclass(frozen=True)
+class FailsAtTheFifth(Own):
+    """Raises at the fifth token alone."""
+
+    sampler = _FailsAtTheFifth
+
+
 class _SpendsNothing(_OwnSampler):
     def _executed(self):
         return [0]
