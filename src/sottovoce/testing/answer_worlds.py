@@ -19,9 +19,11 @@ from sottovoce.experts.written import WrittenOutputs
 from sottovoce.methods.answering.answerer import AnswerSetting, PublicSide
 from sottovoce.models.base import FloatArray, WritingRequest
 from sottovoce.privacy.unit import Adjacency
-from sottovoce.testing.ladders import TOP, counted, ladders
+from sottovoce.testing.ladders import TOP, counted, is_alone, ladders
 
 World = tuple[str | None, ...]
+NULLS: Final = (None,)
+"""What a null expert says."""
 
 VECTORS: Final[Mapping[str, tuple[float, ...]]] = {
     "a lost card": (1.0, 0.0, 0.0),
@@ -49,7 +51,14 @@ DIMENSION: Final = 3
 SMALL: Final = ("a lost card", "a late fee", "block the lost card today")
 """Experts beside the one that changes, for laws that are written out."""
 SHORT: Final = "the fee is late again"
-"""On one ladder some turn to the opposite, on another one to this, and with them the middle length of all vectors."""
+"""On a ladder some turn to this, and with them the middle length of all vectors."""
+REST: Final = (*SMALL, SHORT, "a card")
+"""Experts beside the one that changes, where there are more: some have short vectors, so that the mean length of all
+changes by much with one text that is far too long."""
+ONE_WORD: Final[Mapping[str, tuple[float, ...]]] = {"the card": (1.0, 0.0, 0.0), "the fee": (-1.0, 0.0, 0.0)}
+"""Texts of one public keyword each, which are opposite: where many write one of them, no other word is as frequent."""
+CLIMBED: Final = (tuple(ONE_WORD), (SMALL[0], SHORT))
+"""What is written less and less often, and what others write."""
 BESIDE: Final = "a secret codeword"
 """Of the others in a crowd: it shares no word with those of which ever fewer are counted."""
 MANY: Final = 48
@@ -134,7 +143,8 @@ def neighbourhoods(relation: Relation, experts: int) -> Neighbourhood:
 
 
 def _neighbourhood(relation: Relation, experts: int, texts: Sequence[str | None]) -> Neighbourhood:
-    rest = tuple(SMALL[number % len(SMALL)] for number in range(experts - 1))
+    others = SMALL if experts <= len(REST) else REST
+    rest = tuple(others[number % len(others)] for number in range(experts - 1))
     worlds: list[World] = [(*rest, text) for text in texts]
     null = len(worlds) - 1
     if not relation.counted:
@@ -146,11 +156,10 @@ def _neighbourhood(relation: Relation, experts: int, texts: Sequence[str | None]
 
 def climbed(relation: Relation) -> Iterator[list[World]]:
     """Worlds in which ever fewer experts write one text, each a change away from the next."""
-    swaps, known = relation.setting(TOP, 4, 4).change.widths > 1, list[list[World]]()
-    for other in (SMALL[1], SHORT):
-        for rungs in ladders(SMALL[0], other, None, swaps=swaps, comes=not relation.counted):
-            if rungs not in known:
-                known.append(rungs)
+    swaps = relation.setting(TOP, 4, 4).change.widths > 1
+    for said, other in CLIMBED:
+        for rungs in ladders(said, other, None, swaps=swaps, comes=not relation.counted):
+            if said == CLIMBED[0][0] or not is_alone(rungs, NULLS):
                 yield rungs
 
 
@@ -158,7 +167,7 @@ def vector_of(text: str | None) -> Sequence[float]:
     """What the fake embedder says of a text; of a null expert nothing."""
     if text is None:
         return (math.nan,) * DIMENSION
-    return {**VECTORS, **POOL}.get(text, (0.6, 0.8, 0.0))
+    return {**VECTORS, **POOL, **ONE_WORD}.get(text, (0.6, 0.8, 0.0))
 
 
 def shown(world: World) -> str:

@@ -43,7 +43,7 @@ from sottovoce.testing.claims import FloatArray, is_empty
 from sottovoce.testing.draw_losses import Losses, law_of, losses_of, too_far
 from sottovoce.testing.draw_tape import Draw, Tape, Teller, WrongDrawError, numbers_of, running
 from sottovoce.testing.fingerprints import fingerprint
-from sottovoce.testing.fit_draws import EXTREMES, noise_of, not_normal
+from sottovoce.testing.fit_draws import EXTREMES, noise_of, not_normal, usual_on
 from sottovoce.testing.joint_laws import NoLawError, chances_of, joint_excess, joint_law
 from sottovoce.testing.label_worlds import seeded
 from sottovoce.testing.ladders import TOP, pairs_of
@@ -374,15 +374,21 @@ class _Answerer:
                 plans = (self._plan(price, setting, relation) for price in self.prices)
                 plan = next((each for each in plans if each is not None), None)
                 if plan is not None:
-                    for tapes in self._replayed(plan, relation, rungs, seeded(100)):
+                    usual = usual_on(climbed, worlds.NULLS)
+                    for tapes in self._replayed(plan, relation, rungs, seeded(100), usual):
                         self._near(plan, relation, rungs, pairs_of(rungs), tapes)
                     break
 
     def _replayed(
-        self, plan: AnswerPlan, relation: Relation, data: Sequence[World], source: Randomness
+        self,
+        plan: AnswerPlan,
+        relation: Relation,
+        data: Sequence[World],
+        source: Randomness,
+        usual: Teller | None = None,
     ) -> Iterator[list[Tape]]:
-        """Draws of all of these worlds with the releases of the first."""
-        return replayed(partial(self._with_coins, plan, relation, data, source))
+        """Draws of all of these worlds with the releases of the first; those are the usual ones, or drawn."""
+        return replayed(partial(self._with_coins, plan, relation, data, source, usual))
 
     def _with_coins(
         self,
@@ -390,12 +396,13 @@ class _Answerer:
         relation: Relation,
         data: Sequence[World],
         source: Randomness,
+        usual: Teller | None,
         seed: int,
         told: Teller | None,
     ) -> tuple[list[Tape], list[int]]:
         """One of them, with the coins that were thrown: all worlds ask the same, and have one outcome."""
         coins = Coins(seed)
-        first, made = self._draw(plan, relation, data[0], told, randomness=coins, noise=source)
+        first, made = self._draw(plan, relation, data[0], told or usual, randomness=coins, noise=source)
         answered = self._answer(made, plan)
         released = [draw.outcome for draw in first.draws]
         if not first.draws and not first.others:

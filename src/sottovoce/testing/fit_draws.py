@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import itertools
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from typing import Any, Final
 
 import numpy as np
@@ -12,11 +12,13 @@ from scipy.stats import binom, chi2
 
 from sottovoce.mechanisms.base import SelectionMechanism
 from sottovoce.mechanisms.gaussian import with_noise
+from sottovoce.mechanisms.top_k import JointTopK, OneShotTopK
 from sottovoce.privacy.aggregates import VectorSum
 from sottovoce.testing.claims import FloatArray
 from sottovoce.testing.draw_losses import law_of, variance_of
 from sottovoce.testing.draw_tape import Draw, Teller
 from sottovoce.testing.draws import ALARM
+from sottovoce.testing.ladders import is_alone
 from sottovoce.testing.report import ContractError
 
 
@@ -44,6 +46,19 @@ def _zeros(_: int, draw: Draw) -> Any:
     return NotImplemented
 
 
+def least_likely(_: int, draw: Draw) -> Any:
+    """Of selections the worst candidate, of equals the last; of top lists the worst ones. All else is drawn.
+
+    What is best is then never told: an entry that gives it without noise gives something else.
+    """
+    if isinstance(draw.mechanism, SelectionMechanism):
+        law = law_of(draw)
+        return int(np.flatnonzero(law == law[law > -math.inf].min())[-1])
+    if isinstance(draw.mechanism, JointTopK | OneShotTopK):
+        return tuple(np.argsort(draw.aggregate.values, kind="stable")[: draw.mechanism.k].tolist())
+    return NotImplemented
+
+
 EXTREMES: Final = (
     _told(lambda _: 40.0),
     _told(lambda _: -40.0),
@@ -54,6 +69,14 @@ EXTREMES: Final = (
     _zeros,
 )
 """Noise beyond any that comes, to one side, to the other, to both; and none of the data left."""
+
+
+def usual_on(rungs: Sequence[Sequence[Any]], nulls: Collection[Any]) -> Teller | None:
+    """What is told on a ladder: nothing beside others, and the least likely candidates where there is nobody else.
+
+    An entry may do wrong behind the best candidate or behind another one: on each ladder one of both comes.
+    """
+    return least_likely if is_alone(rungs, nulls) else None
 
 
 def deviation_of(draw: Draw) -> float:

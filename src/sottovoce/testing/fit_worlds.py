@@ -63,6 +63,8 @@ LABELS: Final = 2
 
 EAST, WEST, SLANT, FAR = (("east", 0),), (("west", 0),), (("slant", 1),), (("far", 0),)
 SHORT, ZERO = (("short", 1),), (("zero", 0),)
+NULLS: Final[tuple[Unit, ...]] = ((("nothing", 1),), ())
+"""Units that add nothing: one that cannot be embedded, and one that is blank."""
 UNITS: Final[tuple[Unit, ...]] = (
     EAST,
     WEST,
@@ -199,7 +201,7 @@ def beside(others: World, near: Neighbourhood) -> Neighbourhood:
 def climbed(relation: Relation) -> Iterator[list[World]]:
     """Worlds in which ever fewer units have one label and one vector, each a change away from the next; never none."""
     swaps = relation.adjacency is Adjacency.REPLACE_ONE
-    null: Unit = (("nothing", 1),) if swaps else ()
+    null = NULLS[0] if swaps else NULLS[1]
     for rungs in ladders(EAST, SLANT, null, swaps=swaps, comes=relation.adjacency is Adjacency.ADD_REMOVE):
         yield [world for world in rungs if world]
 

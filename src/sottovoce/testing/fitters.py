@@ -37,7 +37,7 @@ from sottovoce.testing.claims import FloatArray, is_empty
 from sottovoce.testing.draw_losses import Losses, law_of, losses_of, too_far
 from sottovoce.testing.draw_tape import Draw, Tape, Teller, WrongDrawError, numbers_of, running
 from sottovoce.testing.fingerprints import fingerprint
-from sottovoce.testing.fit_draws import EXTREMES, noise_of, not_normal
+from sottovoce.testing.fit_draws import EXTREMES, noise_of, not_normal, usual_on
 from sottovoce.testing.fit_worlds import LEDGERS, RELATIONS, Case, Neighbourhood, Relation, World, WorldSums
 from sottovoce.testing.joint_laws import NoLawError, chances_of, joint_excess, joint_law
 from sottovoce.testing.label_worlds import seeded
@@ -332,20 +332,28 @@ class _Fitter:
         for climbed in worlds.climbed(relation):
             plan, others = self._drawn(relation, len(climbed[0]), self.usual)
             if plan is not None:
-                rungs = [(*others, *world) for world in climbed]
-                for tapes in self._replayed(plan, relation, rungs):
+                rungs, usual = [(*others, *world) for world in climbed], usual_on(climbed, worlds.NULLS)
+                for tapes in self._replayed(plan, relation, rungs, usual):
                     self._near(plan, relation, (rungs, pairs_of(rungs)), tapes)
 
-    def _replayed(self, plan: FitPlan, relation: Relation, data: Sequence[World]) -> Iterator[list[Tape]]:
-        """Fits of all of these worlds with the releases of the first."""
-        return replayed(partial(self._with_coins, plan, relation, data))
+    def _replayed(
+        self, plan: FitPlan, relation: Relation, data: Sequence[World], usual: Teller | None = None
+    ) -> Iterator[list[Tape]]:
+        """Fits of all of these worlds with the releases of the first; those are the usual ones, or drawn."""
+        return replayed(partial(self._with_coins, plan, relation, data, usual))
 
     def _with_coins(
-        self, plan: FitPlan, relation: Relation, data: Sequence[World], seed: int, told: Teller | None
+        self,
+        plan: FitPlan,
+        relation: Relation,
+        data: Sequence[World],
+        usual: Teller | None,
+        seed: int,
+        told: Teller | None,
     ) -> tuple[list[Tape], list[int]]:
         """One of them, with the coins that were thrown: all worlds ask the same, and leave one support."""
         coins = Coins(seed)
-        first, made = self._fit(plan, relation, data[0], told, randomness=coins, noise=seeded(7 + seed))
+        first, made = self._fit(plan, relation, data[0], told or usual, randomness=coins, noise=seeded(7 + seed))
         released = [draw.outcome for draw in first.draws]
         if not first.draws and not first.others:
             raise ContractError(

@@ -11,7 +11,7 @@ Assumes     Nothing of what a threshold above ``TOP``, or on something else than
 from __future__ import annotations
 
 import itertools
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from typing import Any, Final, TypeVar
 
 from sottovoce.privacy.aggregates import Scores
@@ -57,6 +57,16 @@ def _ladder(said: T, instead: tuple[T, ...], rest: tuple[T, ...] = ()) -> list[t
 def pairs_of(rungs: Sequence[object]) -> list[tuple[int, int]]:
     """Neighbouring worlds of a ladder, by their places."""
     return [*itertools.pairwise(range(len(rungs)))]
+
+
+def is_alone(rungs: Sequence[Sequence[T]], nulls: Collection[T]) -> bool:
+    """Whether nobody on a ladder says another thing.
+
+    Example:
+        >>> is_alone([("x", "x"), ("x", "")], [""]), is_alone([("x", "x"), ("x", "y")], [""])
+        (True, False)
+    """
+    return len({said for world in (rungs[0], rungs[-1]) for said in world if said not in nulls}) < 2
 
 
 def counted(said: Iterable[str], between: str = ", ") -> str:

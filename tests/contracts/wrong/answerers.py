@@ -470,6 +470,16 @@ class AtTheMedian(BySquaredNorm):
 
 
 @dataclass(frozen=True)
+class AtTheMean(BySquaredNorm):
+    """Clips vectors at their mean length."""
+
+    def resized(self, vectors):
+        norms = np.linalg.norm(vectors, axis=1, keepdims=True)
+        least = min(1.0, float(np.mean(norms))) if len(norms) else 1.0
+        return vectors * np.minimum(1.0, np.divide(least, norms, where=norms > 0, out=np.ones_like(norms)))
+
+
+@dataclass(frozen=True)
 class WhereMostAgree(BySquaredNorm):
     """Leaves the sum out where vectors point in different directions."""
 
@@ -674,6 +684,30 @@ class SilentWhereFew(OneKeyword):
     def outcome(self, word, experts):
         wrote = sum(word in keywords_of(text) for text in experts.texts_without_noise() if text)
         return super().outcome(word if wrote >= self.least else "anything", experts)
+
+
+@dataclass(frozen=True)
+class SureWhereOneLeads(OneKeyword):
+    """Gives the word that leads by more than five experts without noise."""
+
+    lead: ClassVar[int] = 5
+
+    def draw(self, setting, experts, public, randomness):
+        counts = self.counts(experts, public)
+        chosen = Exponential(self.eta).select(counts, randomness)
+        second, best = np.sort(counts.values)[-2:]
+        return self.outcome(public.universe[np.argmax(counts.values) if best - second > self.lead else chosen], experts)
+
+
+class SureOfARareWord(SureWhereOneLeads):
+    """The same where each change adds or removes a word, and it leads by more than fifteen."""
+
+    lead = 15
+
+    def calibrated(self, price, setting):
+        if setting.adjacency.size_is_public:
+            raise ParameterError("adjacency", setting.adjacency, "add-remove")
+        return super().calibrated(price, setting)
 
 
 class NeedsArguments(OneKeyword):

@@ -715,6 +715,16 @@ class TheLikest(Chosen):
 
 
 @dataclass(frozen=True)
+class LikestWhereItLeads(Chosen):
+    """Takes the likeliest text without noise where it leads by more than five units."""
+
+    def chosen(self, row, setting, randomness):
+        chosen = super().chosen(row, setting, randomness)
+        second, best = np.sort(row)[-2:]
+        return int(np.argmax(row)) if best - second > 5 * LIMIT else chosen
+
+
+@dataclass(frozen=True)
 class OccupiedAlone(Chosen):
     """Shows nothing for a label that has no record."""
 
