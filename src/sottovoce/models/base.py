@@ -38,7 +38,7 @@ def settings_of(model: object, part: str = "") -> dict[str, Any]:
     Raises:
         ModelError: They are something else, or a file of the model cannot be read.
     """
-    settings = _given(model)
+    settings = run_settings_of(model)
     if not isinstance(settings, Mapping) or not all(
         isinstance(name, str) and _is_plain(value) for name, value in settings.items()
     ):
@@ -49,7 +49,7 @@ def settings_of(model: object, part: str = "") -> dict[str, Any]:
     return {f"{MODELS}{part}{name}": value for name, value in settings.items()}
 
 
-def _given(model: Any) -> Any:
+def run_settings_of(model: Any) -> Any:
     """``run_settings`` of a model that has them; where it has and they cannot be had, the model is refused."""
     try:
         return model.run_settings or {}

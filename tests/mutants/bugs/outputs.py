@@ -45,6 +45,16 @@ MUTANTS = [
         ),
     ),
     Mutant(
+        "a-password-where-none-is-read",
+        "A password behind a semicolon, or a name with a slash before one, is shown as a database or an option.",
+        "privacy/ledger/location.py",
+        '    if unread or "@" in (plain.database or ""):\n',
+        "    if False:\n",
+        (
+            "tests/privacy/ledger/test_server.py::test_an_unquoted_at_in_a_password_is_refused_and_not_shown_as_the_host",
+        ),
+    ),
+    Mutant(
         "run-of-other-records",
         "A run's identity leaves out the records and their ledger: answers of other data are continued.",
         "cli/classify.py",

@@ -24,8 +24,8 @@ MUTANTS = [
         "an-encoder-by-its-name-alone",
         "a run with encoder:FOLDER is resumed with other weights, another head or another dtype",
         "models/embedded/label_scorer.py",
-        '        if self.name == "embedded" and self.head.digest == load_head().digest:\n',
-        "        if True:\n",
+        '        return {"embedding": self.embedding, "head": head, "dtype": self._encoder.dtype}\n',
+        "        return {}\n",
         (
             "tests/models/embedded/test_encoders.py::test_an_encoder_is_told_by_its_files_its_reading_its_dtype_and_its_head",
             "tests/models/huggingface/test_settings.py::test_every_kind_of_model_in_a_folder_is_told_by_more_than_its_name",

@@ -159,6 +159,16 @@ def test_an_unquoted_at_in_a_password_is_refused_and_not_shown_as_the_host():
             Address.parse(address)
         secret = Secret.of(address)
         assert "hunter2" not in f"{caught.value} {secret!r} {pickle.loads(pickle.dumps(secret))}"
+    for address in (
+        "postgresql://an/n:hunter2@db/x",
+        "postgresql://ann@db/x;password=hunter2",
+        "postgresql://ann@db/x&Password=hunter2",
+        "postgresql://ann@db/x?sslmode=require;password=hunter2",
+    ):
+        with pytest.raises(ParameterError, match="behind USER: or ") as caught:
+            Address.parse(address)
+        assert "hunter2" not in f"{caught.value} {Secret.of(address)!r}"
+    assert Address.parse("postgresql://ann:p/hunter2@db/x").shown == "postgresql://ann@db/x"
     told = Address.parse("postgresql://db:5432/x?user=me%40azure&password=p%40hunter2")
     assert (told.url.query["user"], told.options) == ("me@azure", {"password": "p@hunter2"})
     assert "hunter2" not in told.shown

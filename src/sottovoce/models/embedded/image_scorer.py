@@ -23,7 +23,6 @@ from __future__ import annotations
 import hashlib
 import os
 from collections.abc import Mapping, Sequence
-from functools import cached_property
 from pathlib import Path
 from typing import Any, Literal, Protocol, final
 
@@ -33,7 +32,7 @@ from numpy.typing import NDArray
 from sottovoce.errors import ModelError, TaskError
 from sottovoce.models.base import Context, FloatArray, Isolation, require_images
 from sottovoce.models.embedded.embedding_cache import EmbeddingCache
-from sottovoce.models.embedded.image_encoder import ImageEncoder, load_weights
+from sottovoce.models.embedded.image_encoder import ImageEncoder
 from sottovoce.records.sealed import Opaque
 from sottovoce.tasks import Example, Query, Task
 
@@ -128,10 +127,10 @@ class EmbeddedImageScorer:
         """Embeds private pictures now, so that which of them a random sample holds leaves no trace in the store."""
         self._embed_private([example.fields[task.image] for example in examples])
 
-    @cached_property
+    @property
     def run_settings(self) -> dict[str, Any]:
-        """What tells it from another one of its name: a digest of weights that do not ship, which are pinned."""
-        return {} if self.embedding == load_weights().digest else {"weights": self.embedding}
+        """What tells it from another one of its name: a run is resumed with the same alone."""
+        return {"weights": self.embedding}
 
     @property
     def embedding(self) -> str:

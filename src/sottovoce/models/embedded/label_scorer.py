@@ -200,10 +200,8 @@ class EmbeddedScorer:
     def run_settings(self) -> dict[str, Any]:
         """What tells it from another model of its name: a run is resumed with the same alone.
 
-        Its encoder's files, how texts are read, its dtype, and every number of a head file. What ships is pinned.
+        Its encoder's files, how texts are read, its dtype, and every number of a head file.
         """
-        if self.name == "embedded" and self.head.digest == load_head().digest:
-            return {}
         head = None if self._mean else self.head.digest  # else it is made of the encoder, and rounded as here
         return {"embedding": self.embedding, "head": head, "dtype": self._encoder.dtype}
 

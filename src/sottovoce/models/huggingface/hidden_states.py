@@ -22,7 +22,15 @@ import numpy as np
 import torch
 
 from sottovoce.errors import ModelError, ParameterError
-from sottovoce.models.base import Context, FloatArray, Isolation, LabelScorer, PreparedContexts, require_text
+from sottovoce.models.base import (
+    Context,
+    FloatArray,
+    Isolation,
+    LabelScorer,
+    PreparedContexts,
+    require_text,
+    run_settings_of,
+)
 from sottovoce.models.huggingface.causal_model import CausalModel, quiet
 from sottovoce.models.huggingface.engine import Engine
 from sottovoce.models.huggingface.prompts import Piece, PromptWriter, any_start, leading_tokens
@@ -149,7 +157,7 @@ class HiddenStates:
     @property
     def run_settings(self) -> dict[str, Any]:
         """Those of the label scorer; ``embedding`` tells the vectors from any others."""
-        return {**getattr(self._scorer, "run_settings", {})}
+        return {**run_settings_of(self._scorer)}
 
     def prepare(self, task: Task, contexts: Sequence[Context]) -> PreparedContexts:
         """Reads demonstrations, as the label scorer does."""

@@ -8,6 +8,7 @@ from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, final
+from urllib.parse import unquote
 
 from sottovoce.errors import ParameterError
 
@@ -166,5 +167,9 @@ def _server(text: str) -> Address:
     shown = sa.URL.create(
         "postgresql", plain.username, None, plain.host, plain.port, plain.database, plain.query
     ).render_as_string(hide_password=False)
+    unread = any(f"{key}=" in unquote(shown).lower() for key in _SECRET)  # a password where none is read
+    if unread or "@" in (plain.database or ""):
+        limit = "an address with its password behind USER: or ?password=, and %2F in place of each / of a name"
+        raise ParameterError("ledger", f"{scheme}://...", limit)
     where = plain.host or "this host"
     return Address(url, shown, f"{plain.database or 'postgresql'} on {where}", secrets)
