@@ -9,7 +9,7 @@ from sottovoce.testing import Effort, entries, examine, unknown_registries
 ENTRIES = list(entries())
 SLOW = (
     "evolve", "dp-logistic", "tang", "poe-decoding", "amin", "sga", "pbs",
-    "label-public", "ksa", "invisible-ink", "prior-poe", "rnm", "class-means",
+    "label-public", "ksa", "invisible-ink", "prior-poe", "rnm", "class-means", "augment", "private_clustering",
 )  # fmt: skip
 """Entries that draw as another one does, with tests of laws and prices of their own beside this one."""
 every_entry = pytest.mark.parametrize(
