@@ -217,11 +217,32 @@ def test_a_model_whose_rows_share_a_scale_fails_the_self_test(folder):
 
 
 def test_scores_of_a_model_with_large_states_may_differ_by_what_a_plain_pass_rounds(folder, monkeypatch):
+    # How far passes with and without a cache round apart follows from the processor (1e-6 to 5e-5 here), so the last
+    # digit of every state is moved by hand wherever there is a cache.
     monkeypatch.setattr(selftest, "QUERIES", selftest.QUERIES[1:])
-    scorer = TransformersScorer(folder("loud"), rows=4)
-    check = selftest._equals_plain(scorer.engine, "queries")
-    assert check.passed
-    assert check.largest_difference > 1e-5, "as large as those of trained models"
+    gaps = {}
+    for name in ("llama", "loud"):
+        scorer = TransformersScorer(folder(name), rows=4)
+        with_last_digits_moved(scorer)
+        check = selftest._equals_plain(scorer.engine, "queries")
+        assert check.passed
+        gaps[name] = check.largest_difference
+    assert 0 < gaps["llama"] < 1e-4 < gaps["loud"], "more than any constant for the quiet one allows"
+
+
+def with_last_digits_moved(scorer: TransformersScorer) -> None:
+    """Rounds every state behind the first layer up to the next number, in passes that go on from a cache alone."""
+    plain, cached = scorer.model.body.forward, []
+
+    def forward(*args, past_key_values=None, **given):
+        cached[:] = [past_key_values is not None and past_key_values.get_seq_length() > 0]
+        return plain(*args, past_key_values=past_key_values, **given)
+
+    def rounded(_, __, out):
+        return torch.nextafter(out, torch.full_like(out, torch.inf)) if cached[0] else out
+
+    scorer.model.body.forward = forward
+    scorer.model.body.layers[0].register_forward_hook(rounded)
 
 
 @pytest.mark.parametrize("name", ["llama", "loud"])
