@@ -217,6 +217,19 @@ def test_the_table_of_prism_is_the_accountants_rounded_up():
             assert [is_rounded_up(*pair) for pair in zip(side.split(" / "), bounds, strict=True)] == [True, True]
 
 
+def test_the_tests_that_hold_what_hostile_readings_proved_exist():
+    text = (ROOT / "docs" / "results" / "hostile-readings.md").read_text("utf-8")
+    rows = [line.strip("|").split("|") for line in text.splitlines() if line.startswith("| `")]
+    assert all("::" in row[-1] for row in rows)
+    pointed = re.findall(r"`([\w/]+\.py)::(\w+)`", text)
+    assert len(pointed) > len(rows) > 15
+    assert [
+        f"{file}::{name}"
+        for file, name in pointed
+        if f"\ndef {name}(" not in (ROOT / "tests" / file).read_text("utf-8")
+    ] == []
+
+
 @pytest.mark.parametrize("page", ["guarantees.md", "nist-sp-800-226.md"])
 def test_what_a_page_of_guarantees_points_to_exists(page):
     text = (ROOT / "docs" / page).read_text("utf-8")
