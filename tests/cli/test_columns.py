@@ -131,6 +131,20 @@ def test_every_row_that_cannot_be_used_names_the_next_step(tmp_path):
     assert "Fill it in" in problem(tmp_path / "b.jsonl", '{"text": "a", "label": null}\n')
 
 
+@pytest.mark.parametrize("stream", [False, True])
+def test_a_unit_that_may_be_two_columns_is_refused(tmp_path, stream):
+    file = tmp_path / "mails.jsonl"
+    rows = [{"text": f"note {i}", "kind": "ab"[i % 2], "label": f"person {i // 2}"} for i in range(6)]
+    file.write_text("".join(json.dumps(row) + "\n" for row in rows))
+    with pytest.raises(
+        RecordError, match=r"line 1, field 'label': the privacy unit may be the column 'label', or 'kind'"
+    ):
+        read_private(file, unit="label", columns={"label": "kind"}, stream=stream)
+    assert len(read_private(file, unit="kind", columns={"label": "kind"}, stream=stream).with_public_size()) == 2
+    assert len(read_private(file, unit="label", columns={"label": "label"}, stream=stream).with_public_size()) == 3
+    assert len(read_private(file, unit="label", stream=stream).with_public_size()) == 3
+
+
 def test_a_column_that_is_not_there_and_one_without_a_place_are_refused(desk):
     code, _, err = desk("ask", "x", "--private", "mails.jsonl", *COMMON, "--text-column", "mail")
     assert (code, "there is no column 'mail'. Its columns are body, team." in err) == (2, True)

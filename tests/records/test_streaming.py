@@ -49,11 +49,20 @@ def test_streamed_records_are_known_by_what_held_ones_are(tmp_path, kind, rows):
     assert (held.held, streamed.held) == (True, False)
     assert streamed.unit == held.unit
     assert streamed.fingerprint == held.fingerprint
-    assert streamed.first_fingerprint() == held.first_fingerprint()
+    assert [*streamed.fingerprints()] == [*held.fingerprints()]
     assert np.array_equal(streamed.marks(KEY), held.marks(KEY))
     assert len(streamed.with_public_size()) == len(held.with_public_size())
     assert rows_of(streamed) == rows_of(held) == rows_of(streamed)
     assert all(len(str(row.values["text"])) <= 20 for unit in unseal(streamed) for row in unit)
+
+
+def test_streamed_records_with_maps_have_the_second_fingerprint_of_held_ones(tmp_path):
+    file = written(tmp_path, [{**row, "spans": [[i, i + 3]], "text": row["text"] * 3} for i, row in enumerate(GROUPED)])
+    held = read_private(file, max_characters=20, truncate=True)
+    streamed = read_private(file, max_characters=20, truncate=True, stream=True)
+    assert not streamed.held
+    assert len({*held.fingerprints()}) == 3
+    assert [*streamed.fingerprints()] == [*held.fingerprints()]
 
 
 def test_units_whose_rows_stand_apart_are_held(tmp_path):

@@ -13,7 +13,7 @@ import math
 import re
 import struct
 import unicodedata
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from datetime import UTC, date, datetime, time, timedelta
 from decimal import MAX_EMAX, MIN_EMIN, Context, Decimal, InvalidOperation
 from typing import Any, Final
@@ -78,10 +78,12 @@ ENCODED_PICTURES: Final = ("iVBORw0KGgo", "/9j/")
 def canonical_text(value: object) -> str:
     """A cell as text that is the same in CSV, JSON Lines, Parquet and a data frame.
 
-    Numbers count by value, fractions to the precision of 32-bit floats; times by the moment, a time without an offset
-    as if it were in UTC; durations by their length, also as pandas writes them into JSON; line ends as one character;
-    letters composed, outer blanks dropped; bytes as their text, or in base64; lists and objects as JSON, also where a
-    CSV file holds them as JSON text. Two cells that differ in no more than that count as equal.
+    Numbers count by value, fractions to the precision of 32-bit floats, and those beyond every float as infinity or 0;
+    times by the moment, a time without an offset as if it were in UTC; durations by their length, also as pandas writes
+    them into JSON; line ends as one character; letters composed, outer blanks dropped; bytes as their text, or in
+    base64; lists and objects as JSON, also where a CSV file holds them as JSON text, with names that are texts of cells
+    themselves. A map is an object or a list of pairs, by the file format: pairs with different first parts are an
+    object, and an empty object is an empty list. Two cells that differ in no more than that count as equal.
 
     Example:
         >>> [canonical_text(v) for v in (3, 3.0, "3.0", " 3 ", 1e16)]
@@ -90,85 +92,179 @@ def canonical_text(value: object) -> str:
         ['2024-01-01 10:00:00.5', '2024-01-01 10:00:00.5']
         >>> [canonical_text(v) for v in ("2024-01-01 00:00:00", date(2024, 1, 1), ["a", 1.0], '["a", 1]')]
         ['2024-01-01', '2024-01-01', '["a","1"]', '["a","1"]']
+        >>> [canonical_text(v) for v in ({"a": 1, "b": None}, [("a", 1.0)], '[["a", 1]]', {}, [])]
+        ['{"a":"1"}', '{"a":"1"}', '{"a":"1"}', '[]', '[]']
     """
-    plain = _plain(value, 0)
-    return plain if isinstance(plain, str) else _as_json(plain)
+    return _TEXTS.of(value)
 
 
-def _plain(value: Any, depth: int) -> Any:
-    """A cell as a text, or as lists and mappings of texts; missing parts of a mapping are left out."""
-    if isinstance(value, str):
-        return _text(value, depth)
-    if isinstance(value, bool):
-        return "true" if value else "false"
-    if isinstance(value, int):
-        return str(value) if value.bit_length() < 12_000 else hex(value)  # Python writes no more than 4,300 digits
-    if isinstance(value, float):
-        return _fraction(float(value))
-    if isinstance(value, Decimal):
-        return _decimal(value)
-    if isinstance(value, bytes | bytearray | memoryview):
-        return _bytes(bytes(value), depth)
-    if isinstance(value, Mapping):
-        return _mapping(value.items(), depth)
-    if isinstance(value, timedelta):  # pandas' own ones too, but for their nanoseconds
-        return f"{value.days} days {_clock(value)}"
-    if isinstance(value, date | time):
-        return _text(value.isoformat(), depth)
-    return _plain_of_other(value, depth)
+class CellTexts:
+    """How cells are written: as a text, or as lists and mappings of texts.
+
+    Earlier formats override what they did otherwise (``records/earlier_cells.py``), so every method calls the others by
+    ``self``.
+    """
+
+    def of(self, value: object) -> str:
+        """The text of a cell."""
+        plain = self.plain(value, 0)
+        return plain if isinstance(plain, str) else as_json(plain)
+
+    def plain(self, value: Any, depth: int) -> Any:
+        """A cell as a text, or as lists and mappings of texts; so deep within others."""
+        if isinstance(value, str):
+            return self.text(value, depth)
+        if isinstance(value, bool):
+            return "true" if value else "false"
+        if isinstance(value, int):
+            return str(value) if value.bit_length() < 12_000 else hex(value)  # Python writes no more than 4,300 digits
+        if isinstance(value, float):
+            return self.fraction(float(value))
+        if isinstance(value, Decimal):
+            return self.decimal(value)
+        if isinstance(value, bytes | bytearray | memoryview):
+            return self.bytes_text(bytes(value), depth)
+        if isinstance(value, Mapping):
+            return self.mapping(value.items(), depth) if depth < DEEPEST else ""
+        if isinstance(value, timedelta):  # pandas' own ones too, but for their nanoseconds
+            return f"{value.days} days {_clock(value)}"
+        if isinstance(value, date | time):
+            return self.text(value.isoformat(), depth)
+        return self._plain_of_other(value, depth)
+
+    def _plain_of_other(self, value: Any, depth: int) -> Any:
+        if isinstance(value, list | tuple | set | frozenset):
+            return self.sequence(value, depth) if depth < DEEPEST else ""
+        if hasattr(value, "dtype") and getattr(value, "shape", None) == ():
+            if value.dtype.kind == "M":
+                return self.text(str(value), depth)
+            if value.dtype.kind == "m":
+                return self.plain(value.astype("timedelta64[us]").item(), depth)
+            return self.plain(value.item(), depth)
+        if hasattr(value, "tolist") and hasattr(value, "shape"):
+            return self.plain(value.tolist(), depth)
+        return self.text(str(value), depth)
+
+    def sequence(self, value: Any, depth: int) -> Any:
+        """A list or a set; as a mapping where it may be one."""
+        plain = ["" if is_missing(part) else self.plain(part, depth + 1) for part in value]
+        if isinstance(value, set | frozenset):
+            plain.sort(key=str)
+        if not plain or not all(isinstance(part, list) and len(part) == 2 for part in plain):
+            return plain
+        pairs = {_named(pair[0]): pair[1] for pair in plain}
+        return _filled(pairs) if len(pairs) == len(plain) else plain
+
+    def mapping(self, items: Iterable[tuple[Any, Any]], depth: int) -> Any:
+        """A mapping of what is not missing."""
+        return _filled({self.of(name): self.plain(value, depth + 1) for name, value in items if not is_missing(value)})
+
+    def text(self, text: str, depth: int) -> Any:
+        """What a text says: a list or an object, a number, a moment, a duration, or itself."""
+        text = outlined(text)
+        if text[:1] in ("[", "{") and (found := self.json(text, depth)) is not None:
+            return found
+        return self.plain_text(composed(text))
+
+    def plain_text(self, text: str) -> str:
+        """The same of a text that is no list or object."""
+        if not text or len(text) > 40:
+            return text
+        first = text[0]
+        if first in "+-.0123456789":
+            return self.number(text) or _moment(text) or _duration(_DURATION, text) or text
+        if first == "P":
+            return _duration(_ISO_DURATION, text) or text
+        return _WORDS.get(text, text)
+
+    def json(self, text: str, depth: int) -> Any:
+        """What a text says in JSON if it is a list or an object, else ``None``."""
+        if text[-1] not in "]}" or len(text) > LONGEST_JSON or depth >= DEEPEST:
+            return None
+        try:
+            value = json.loads(text, parse_float=Decimal)
+        except (ValueError, RecursionError, ArithmeticError):  # of an exponent that no decimal can have
+            return None
+        return self.plain(value, depth)
+
+    def bytes_text(self, content: bytes, depth: int) -> Any:
+        """Bytes as the text that they are, or in base64."""
+        try:
+            return self.text(content.decode("utf-8"), depth)
+        except UnicodeDecodeError:
+            return base64.b64encode(content).decode("ascii")
+
+    def number(self, text: str) -> str | None:
+        """A number that is written out, by its value."""
+        if not _NUMBER.fullmatch(text):
+            return None
+        try:
+            return self.decimal(Decimal(text))
+        except InvalidOperation:
+            return None
+
+    def decimal(self, number: Decimal) -> str:
+        """A decimal by its value, as the float that a file of floats would hold of it."""
+        if number.is_finite() and abs(number.adjusted()) >= _EDGE:
+            as_float = float(number)
+            if not as_float or math.isinf(as_float):
+                return self.fraction(as_float)
+        return decimal_text(number, self)
+
+    def fraction(self, value: float) -> str:
+        """A float; one that is no whole number as the nearest 32-bit float, since many files hold no more of it."""
+        if math.isinf(value):
+            return "inf" if value > 0 else "-inf"
+        if value.is_integer():
+            return self.decimal(Decimal(repr(value)))
+        try:
+            rounded = float(struct.unpack("<f", struct.pack("<f", value))[0])
+        except OverflowError:
+            return repr(value)
+        if not rounded:
+            return repr(value)
+        return self.decimal(Decimal(repr(rounded))) if rounded.is_integer() else repr(rounded)
 
 
-def _plain_of_other(value: Any, depth: int) -> Any:
-    if isinstance(value, list | tuple | set | frozenset):
-        parts = list(value)
-    elif hasattr(value, "dtype") and getattr(value, "shape", None) == ():
-        if value.dtype.kind == "M":
-            return _text(str(value), depth)
-        if value.dtype.kind == "m":
-            return _plain(value.astype("timedelta64[us]").item(), depth)
-        return _plain(value.item(), depth)
-    elif hasattr(value, "tolist") and hasattr(value, "shape"):
-        return _plain(value.tolist(), depth)
-    else:
-        return _text(str(value), depth)
-    if depth >= DEEPEST:
-        return ""
-    if parts and all(isinstance(part, tuple) and len(part) == 2 for part in parts):  # Parquet's maps
-        return _mapping(parts, depth)
-    plain = ["" if is_missing(part) else _plain(part, depth + 1) for part in parts]
-    return sorted(plain, key=str) if isinstance(value, set | frozenset) else plain
+def decimal_text(number: Decimal, texts: CellTexts) -> str:
+    """A decimal within the range of floats."""
+    if not number.is_finite():
+        return "-inf" if number < 0 else "inf"
+    if number == number.to_integral_value():
+        if number.adjusted() < 40:
+            return str(int(number))
+        return _shortened(number, 60)
+    value = float(number)
+    return texts.fraction(value) if value and math.isfinite(value) else _shortened(number, 7)
 
 
-def _mapping(items: Any, depth: int) -> Any:
-    if depth >= DEEPEST:
-        return ""
-    return {str(name): _plain(value, depth + 1) for name, value in items if not is_missing(value)}
-
-
-def _as_json(plain: Any) -> str:
+def as_json(plain: Any) -> str:
+    """Lists and mappings of texts as one text."""
     return json.dumps(plain, sort_keys=True, ensure_ascii=False, separators=(",", ":"))
 
 
-def _text(text: str, depth: int) -> Any:
+def _named(plain: Any) -> str:
+    return plain if isinstance(plain, str) else as_json(plain)
+
+
+def _filled(mapping: dict[str, Any]) -> Any:
+    """A mapping without its empty texts; an empty one as a list, as Parquet's maps are."""
+    return {name: part for name, part in mapping.items() if part != ""} or []
+
+
+def outlined(text: str) -> str:
+    """A text with one kind of line end and no outer blanks."""
     if "\r" in text:
         text = text.replace("\r\n", "\n").replace("\r", "\n")
-    text = text.strip()
-    if not text.isascii():
-        text = unicodedata.normalize("NFC", text)
-    if not text:
-        return ""
-    first = text[0]
-    if first in "[{":
-        return _json(text, depth)
-    if len(text) > 40:
-        return text
-    if first in "+-.0123456789":
-        return _number(text) or _moment(text) or _duration(_DURATION, text) or text
-    if first == "P":
-        return _duration(_ISO_DURATION, text) or text
-    return _WORDS.get(text, text)
+    return text.strip()
 
 
+def composed(text: str) -> str:
+    return text if text.isascii() else unicodedata.normalize("NFC", text)
+
+
+_EDGE: Final = 308
+"""Powers of ten from which on a number may be beyond every float."""
 _WORDS: Final = {
     "True": "true", "TRUE": "true", "False": "false", "FALSE": "false",
     "Infinity": "inf", "-Infinity": "-inf", "NaT": "",
@@ -183,29 +279,9 @@ _MOMENT: Final = re.compile(
 )
 
 
-def _number(text: str) -> str | None:
-    if not _NUMBER.fullmatch(text):
-        return None
-    try:
-        return _decimal(Decimal(text))
-    except InvalidOperation:
-        return None
-
-
 def context(digits: int) -> Context:
     """So many digits, of any exponent that a decimal can have."""
     return Context(prec=digits, Emax=MAX_EMAX, Emin=MIN_EMIN)
-
-
-def _decimal(number: Decimal) -> str:
-    if not number.is_finite():
-        return "-inf" if number < 0 else "inf"
-    if number == number.to_integral_value():
-        if number.adjusted() < 40:
-            return str(int(number))
-        return _shortened(number, 60)
-    value = float(number)
-    return _fraction(value) if value and math.isfinite(value) else _shortened(number, 7)
 
 
 def _shortened(number: Decimal, digits: int) -> str:
@@ -214,21 +290,6 @@ def _shortened(number: Decimal, digits: int) -> str:
         return str(number.normalize(context(digits)))
     except ArithmeticError:
         return str(number)
-
-
-def _fraction(value: float) -> str:
-    """A float; one that is no whole number as the nearest 32-bit float, since many files hold no more of it."""
-    if math.isinf(value):
-        return "inf" if value > 0 else "-inf"
-    if value.is_integer():
-        return _decimal(Decimal(repr(value)))
-    try:
-        rounded = float(struct.unpack("<f", struct.pack("<f", value))[0])
-    except OverflowError:
-        return repr(value)
-    if not rounded:
-        return repr(value)
-    return _decimal(Decimal(repr(rounded))) if rounded.is_integer() else repr(rounded)
 
 
 def _moment(text: str) -> str | None:
@@ -278,19 +339,4 @@ def _clock(span: timedelta) -> str:
     return f"{minutes // 60:02d}:{minutes % 60:02d}:{seconds:02d}" + (f".{part}" if part else "")
 
 
-def _bytes(content: bytes, depth: int) -> Any:
-    try:
-        return _text(content.decode("utf-8"), depth)
-    except UnicodeDecodeError:
-        return base64.b64encode(content).decode("ascii")
-
-
-def _json(text: str, depth: int) -> Any:
-    """What a text says in JSON if it is a list or an object, else the text itself."""
-    if text[-1] not in "]}" or len(text) > LONGEST_JSON or depth >= DEEPEST:
-        return text
-    try:
-        value = json.loads(text, parse_float=Decimal)
-    except (ValueError, RecursionError, ArithmeticError):  # of an exponent that no decimal can have
-        return text
-    return _plain(value, depth)
+_TEXTS: Final = CellTexts()

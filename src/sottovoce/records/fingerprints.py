@@ -24,6 +24,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sottovoce.records.cells import ENCODED_PICTURES, PICTURES, canonical_text, context, is_missing
+from sottovoce.records.earlier_cells import may_differ, second_text
 
 Values = Mapping[str, object]
 MarkArray = NDArray[np.uint64]
@@ -135,6 +136,20 @@ def fingerprint_of_digests(units: Iterable[Iterable[bytes]]) -> str:
     """The same from the digests of rows."""
     digests = sorted(hashlib.sha256(b"".join(sorted(unit))).digest() for unit in units)
     return hashlib.sha256(b"sottovoce data set 2\0" + b"".join(digests)).hexdigest()
+
+
+def second_fingerprint(units: Iterable[Iterable[Values]]) -> str:
+    """The fingerprint of the same records where cells were written as in the second format; most often no other."""
+    return fingerprint_of_digests([_second_digest(row) for row in unit] for unit in units)
+
+
+def _second_digest(row: Values) -> bytes:
+    return hashlib.sha256(_joined(_cells(row, second_text))).digest() if any_may_differ(row) else row_digest(row)
+
+
+def any_may_differ(row: Values) -> bool:
+    """Whether a row may have had another digest in the second format."""
+    return any(map(may_differ, row.values()))
 
 
 def marks_of(rows: Iterable[Values], key: bytes) -> MarkArray:
@@ -374,9 +389,9 @@ def _mark(key: bytes, content: bytes) -> int:
     return int.from_bytes(hashlib.blake2b(content, key=key, digest_size=8, person=b"sotto marks").digest()) or 1
 
 
-def _cells(row: Values) -> list[tuple[str, str]]:
+def _cells(row: Values, written: Callable[[object], str] = canonical_text) -> list[tuple[str, str]]:
     """Names and texts of what a row holds, by name."""
-    texts = ((name, canonical_text(value)) for name, value in row.items() if not is_missing(value))
+    texts = ((name, written(value)) for name, value in row.items() if not is_missing(value))
     return sorted((name, text) for name, text in texts if text)
 
 

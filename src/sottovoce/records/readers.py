@@ -482,7 +482,9 @@ def _value(cell: Any) -> Any:
     try:
         return str(cell.cast(pa.string()))
     except (ArithmeticError, ValueError, pa.ArrowException):
-        if isinstance(cell, pa.ListScalar | pa.MapScalar):
+        if isinstance(cell, pa.MapScalar):
+            return [(_value(part["key"]), _value(part["value"])) for part in cell.values]
+        if isinstance(cell, pa.ListScalar):
             return [_value(part) for part in cell.values]
         if isinstance(cell, pa.StructScalar):
             return {name: _value(part) for name, part in cell.items()}

@@ -23,11 +23,13 @@ from sottovoce.errors import OpaqueError, RecordError
 from sottovoce.records.cells import identity_text, is_missing
 from sottovoce.records.fingerprints import (
     MarkArray,
+    any_may_differ,
     fingerprint_of,
     fingerprint_of_digests,
     first_fingerprint,
     marks_and_sight,
     row_digest,
+    second_fingerprint,
 )
 
 __all__ = [
@@ -113,8 +115,12 @@ class Row:
             >>> Row(1, {"group": "customer-"}, uncut={"group": "customer-7"}).identity("group")
             'customer-7'
         """
-        whole = self.values if self.uncut is None else self.uncut
-        return whole.get(self.column(name), self.values.get(name))
+        return self.whole.get(self.column(name), self.values.get(name))
+
+    @property
+    def whole(self) -> Mapping[str, object]:
+        """The columns as they are in the file, however texts are cut."""
+        return self.values if self.uncut is None else self.uncut
 
     def __repr__(self) -> str:
         return f"Row(line={self.line})"
@@ -186,6 +192,7 @@ class PrivateRecords(Opaque):
         "_first_fingerprint",
         "_marks",
         "_open",
+        "_second_fingerprint",
         "_whole",
         "fingerprint",
         "held",
@@ -226,6 +233,7 @@ class PrivateRecords(Opaque):
         self._check: Callable[[], None] = lambda: None
         self._count, self.held = len(units), True
         self._first_fingerprint: list[str] = []  # worked out once, where it is asked for
+        self._second_fingerprint: list[str] = []
         self._marks: dict[bytes, tuple[MarkArray, int]] = {}
         self.fingerprint = fingerprint_of([[values[place] for place in unit] for unit in places])
 
@@ -257,7 +265,7 @@ class PrivateRecords(Opaque):
         Raises:
             RecordError: As for the constructor.
         """
-        look = _FirstLook(unit)
+        look = _FirstLook(unit, source)
         for row, whole in passes():
             look.at(beside(row, whole), whole)
         if not look.rows:
@@ -276,7 +284,7 @@ class PrivateRecords(Opaque):
         self._open = lambda: _in_units((beside(row, whole) for row, whole in passes()), chosen)
         self._whole = lambda: (whole.values for _, whole in passes())
         self._check, self.held = check, False
-        self._first_fingerprint, self._marks = [], {}
+        self._first_fingerprint, self._second_fingerprint, self._marks = [], [], {}
         self._count, self.fingerprint = look.units(chosen), fingerprint_of_digests(look.digests(chosen))
         return self
 
@@ -316,9 +324,20 @@ class PrivateRecords(Opaque):
             self._first_fingerprint.append(first_fingerprint(self._whole()))
         return self._first_fingerprint[0]
 
+    def second_fingerprint(self) -> str:
+        """The fingerprint of the same records where cells were written as in the second format."""
+        if not self._second_fingerprint:
+            found = self.fingerprint
+            if any(map(any_may_differ, self._whole())):
+                found = second_fingerprint((row.whole for row in unit) for unit in self._open())
+            self._second_fingerprint.append(found)
+        return self._second_fingerprint[0]
+
     def fingerprints(self) -> Iterator[str]:
         """The fingerprint, then those that earlier versions of this package knew the same records by."""
         yield self.fingerprint
+        if self.second_fingerprint() != self.fingerprint:
+            yield self.second_fingerprint()
         yield self.first_fingerprint()
 
     def marks(self, key: bytes) -> MarkArray:
@@ -384,10 +403,11 @@ class _FirstLook:
 
     Args:
         unit: The privacy unit as it was asked for.
+        source: Where the rows are from, for errors.
     """
 
-    def __init__(self, unit: str | None) -> None:
-        self._unit, self._column = unit, unit or UNIT_COLUMN
+    def __init__(self, unit: str | None, source: str) -> None:
+        self._unit, self._column, self._source = unit, unit or UNIT_COLUMN, source
         self._digests, self._begins = bytearray(), bytearray()
         self._ids, self._runs = array("Q"), array("Q")
         self._before: str | None = None
@@ -402,6 +422,8 @@ class _FirstLook:
             self._ids.append(mark)
         if self._unit == RECORD_UNIT:
             return
+        if self._unit:
+            _refuse_two_columns(row, self._unit, self._source)
         value = row.identity(self._column)
         if is_missing(value):
             self._without += 1
@@ -469,8 +491,24 @@ def _in_units(rows: Iterable[Row], unit: str) -> Iterator[tuple[Row, ...]]:
 
 def _choose_unit(rows: Sequence[Row], unit: str | None, source: str) -> str:
     column = unit or UNIT_COLUMN
+    if unit and unit != RECORD_UNIT:
+        for row in rows:
+            _refuse_two_columns(row, unit, source)
     without = [row.line for row in rows if is_missing(row.identity(column))] if unit != RECORD_UNIT else []
     return _chosen(unit, len(rows), len(without), without[0] if without else 0, source)
+
+
+def _refuse_two_columns(row: Row, unit: str, source: str) -> None:
+    """Refuses a unit that is a field read from one column and the name of another: they may tell other persons."""
+    read_from = row.column(unit)
+    if read_from != unit and unit in row.whole:
+        raise RecordError(
+            f"the privacy unit may be the column {unit!r}, or {read_from!r}, which {unit!r} is read from",
+            file=source,
+            line=row.line,
+            field=unit,
+            hint=f"Pass --unit {read_from} for the latter, or rename the column {unit!r}.",
+        )
 
 
 def _chosen(unit: str | None, rows: int, without: int, first: int, source: str) -> str:

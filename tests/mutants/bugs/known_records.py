@@ -11,6 +11,8 @@ UNNOTED = (_REGISTRY + "test_a_first_budget_that_cannot_be_remembered_is_not_ope
 CRASH = (_REGISTRY + "test_a_crash_while_a_first_budget_is_opened_forgets_nothing_and_blocks_nobody",)
 AT_ONCE = (_REGISTRY + "test_of_two_programs_that_open_a_first_budget_at_once_one_is_refused",)
 FORMATS = (_SAME + "test_one_value_has_one_text",)
+PAIRS = (_SAME + "test_pairs_and_maps_are_the_same_in_every_format_that_pandas_writes",)
+SECOND_FORMAT = (_SAME + "test_the_second_fingerprint_is_what_it_was",)
 UNITS = (_SAME + "test_the_same_cells_in_other_units_are_another_data_set",)
 MEMORY = (_SECOND + "test_memory_is_refused_to_records_that_have_a_ledger",)
 GONE = (_SECOND + "test_a_ledger_that_was_deleted_emptied_or_replaced_is_missed",)
@@ -68,6 +70,62 @@ MUTANTS = [
         'text.replace("\\r\\n", "\\n").replace("\\r", "\\n")',
         'text.replace("\\r", "\\n")',
         FORMATS,
+    ),
+    Mutant(
+        "pairs-tell-files-apart",
+        "a map has one budget in Parquet and another in JSON Lines",
+        "records/cells.py",
+        "        return _filled(pairs) if len(pairs) == len(plain) else plain\n",
+        "        return plain\n",
+        PAIRS,
+    ),
+    Mutant(
+        "empty-maps-tell-files-apart",
+        "a row with an empty object has one budget in Parquet and another in JSON Lines",
+        "records/cells.py",
+        'if part != ""} or []',
+        'if part != ""}',
+        PAIRS,
+    ),
+    Mutant(
+        "names-of-objects-not-composed",
+        "an object whose names are spelt in another form of Unicode has another budget in CSV",
+        "records/cells.py",
+        "{self.of(name): self.plain",
+        "{str(name): self.plain",
+        PAIRS,
+    ),
+    Mutant(
+        "letters-composed-before-json",
+        "a line break before an accent is no JSON any more in CSV, and the row is another one",
+        "records/cells.py",
+        "        text = outlined(text)\n        if text[:1]",
+        "        text = composed(outlined(text))\n        if text[:1]",
+        FORMATS,
+    ),
+    Mutant(
+        "numbers-beyond-floats-tell-files-apart",
+        "a number that is infinity in JSON Lines has another budget in CSV",
+        "records/cells.py",
+        "            if not as_float or math.isinf(as_float):\n",
+        "            if not as_float and math.isinf(as_float):\n",
+        FORMATS,
+    ),
+    Mutant(
+        "second-fingerprint-forgotten",
+        "records with lists of pairs that an earlier version opened a budget for get a fresh one",
+        "records/sealed.py",
+        "            yield self.second_fingerprint()\n",
+        "            pass\n",
+        SECOND_FORMAT,
+    ),
+    Mutant(
+        "a-unit-that-is-two-columns",
+        "persons are grouped by another column than the one that was named, whose name is a field's",
+        "records/sealed.py",
+        "    if read_from != unit and unit in row.whole:\n",
+        "    if read_from != unit and unit in ():\n",
+        ("tests/cli/test_columns.py::test_a_unit_that_may_be_two_columns_is_refused",),
     ),
     Mutant(
         "offsets-not-moved-to-utc",

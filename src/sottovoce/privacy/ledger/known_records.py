@@ -42,9 +42,10 @@ SHARE: Final = 0.5
 FEW: Final = 10
 """Fewer rows than this that happen to be known do not make a public file private."""
 
-_MAGIC: Final = b"sotto marks 6\n"
-_FORMATS: Final = (_MAGIC, *(b"sotto marks %d\n" % number for number in (5, 4, 3, 2, 1)))
-"""All are read. The fifth format did not know rows of numbers by their numbers, the fourth not what pictures show. The
+_MAGIC: Final = b"sotto marks 7\n"
+_FORMATS: Final = (_MAGIC, *(b"sotto marks %d\n" % number for number in (6, 5, 4, 3, 2, 1)))
+"""All are read. The sixth format wrote lists and objects as ``records/earlier_cells.py`` does. The fifth did not know
+rows of numbers by their numbers, the fourth not what pictures show. The
 third marked codes and repeated words otherwise, and knew no numbered texts; the second had one bit for the kind of a
 text, long or short; files of the first hold the whole record and its longest text alone."""
 OPENING: Final = ".opening"
