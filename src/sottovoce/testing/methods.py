@@ -41,7 +41,7 @@ from sottovoce.testing.ladders import pairs_of
 from sottovoce.testing.options import name_of, settings_of, subject_of
 from sottovoce.testing.pools import OPEN, Pool, lead_of, share_of
 from sottovoce.testing.public_rows import NOT_ADDITIVE, moved, squared_distance
-from sottovoce.testing.report import ContractError, Effort, Report, must_not_raise
+from sottovoce.testing.report import ContractError, Effort, Report, World, in_words, must_not_raise
 
 PRICES: Final = (Price(1.0, 1e-6), Price(4.0, 1e-3), Price(0.1, 0.1))
 """One as in use; one at which laws are lopsided; one at which too little Gaussian noise shows in a single answer."""
@@ -241,8 +241,7 @@ class _Method:
                 if isinstance(self.method, Selecting):
                     with must_not_raise("isolation", self.subject, "its scores", f"{labels} labels ({change})"):
                         scores = [self.method.scores(outputs(rows, labels, change, public)) for rows in group]
-                    shown = [worlds.shown_rows(rows) for rows in group]
-                    self._bounds(scores, pairs, f"{change}", shown.__getitem__)
+                    self._bounds(scores, pairs, f"{change}", lambda i, group=group: worlds.shown_rows(group[i]))
                 if labels == worlds.LONG[-1] and change.change.rows == 1 and (self.first or self.full):
                     self._compare_worlds(claims[change.adjacency, price], group, pairs, public, change, price)
 
@@ -278,7 +277,7 @@ class _Method:
             return worlds.shown_rows(group[i], public)
 
         every = [outputs(rows, len(public), change, public) for rows in group]
-        kept = [self._kept_law(experts, price, where(i)) for i, experts in enumerate(every)]
+        kept = [self._kept_law(experts, price, partial(where, i)) for i, experts in enumerate(every)]
         self._compare(claim, [law for law, _ in kept], pairs, "neighbours", f"{change}, {price}", where)
         scores = [its for _, its in kept if its is not None]
         if scores and price == self._usual[change.adjacency]:
@@ -305,7 +304,7 @@ class _Method:
                 raise ContractError("isolation", self.subject, problem, f"{shown(i)} and {shown(j)} ({setting})")
         self.report.kept("isolation", len(pairs), "pairs of neighbours whose scores stay within the stated bound")
 
-    def _kept_law(self, experts: ExpertOutputs, price: Price, world: str) -> tuple[FloatArray, Scores | None]:
+    def _kept_law(self, experts: ExpertOutputs, price: Price, world: World) -> tuple[FloatArray, Scores | None]:
         """A law, and the scores of a ``Selecting``: equal scores, bounds and priors have one law, worked out once."""
         method = self.method
         if not isinstance(method, Selecting) or type(method).law is not Selecting.law:
@@ -318,13 +317,13 @@ class _Method:
             self._kept[key] = self._log_law(experts, price, world)
         return self._kept[key], scores
 
-    def _log_law(self, experts: ExpertOutputs, price: Price, world: str) -> FloatArray:
+    def _log_law(self, experts: ExpertOutputs, price: Price, world: World) -> FloatArray:
         if self._law is None:
             raise AssertionError("there is no law")
         with must_not_raise("neighbours", self.subject, "its law", world):
             law = log_law(self._law(experts, price))
         if not abs(np.exp(law).sum() - 1) < 1e-6:
-            raise ContractError("neighbours", self.subject, "its law does not sum to 1", world)
+            raise ContractError("neighbours", self.subject, "its law does not sum to 1", in_words(world))
         return law
 
     def _compare(
@@ -396,10 +395,12 @@ class _Method:
                 continue
             change = next(change for change in CHANGES if change.adjacency is adjacency)
             for rows in itertools.combinations(worlds.ROWS[3], 3):
-                laws = [
-                    np.exp(self._log_law(outputs(order, 3, change, public), price, worlds.shown_rows(order)))
-                    for order in (rows, rows[::-1], (rows[1], rows[2], rows[0]))
+                orders = rows, rows[::-1], (rows[1], rows[2], rows[0])
+                kept = [
+                    self._kept_law(outputs(order, 3, change, public), price, partial(worlds.shown_rows, order))
+                    for order in orders
                 ]
+                laws = [np.exp(law) for law, _ in kept]
                 if np.ptp(laws, axis=0).max() > SAME_LAW:
                     world = worlds.shown_rows(rows, public)
                     raise ContractError("order", self.subject, "the order of the experts changes its law", world)
@@ -421,7 +422,7 @@ class _Method:
 
         def of(experts: worlds.Rows) -> Scores:
             if experts not in seen:
-                with must_not_raise("isolation", self.subject, "scores", worlds.shown_rows(experts, public)):
+                with must_not_raise("isolation", self.subject, "scores", partial(worlds.shown_rows, experts, public)):
                     seen[experts] = method.scores(outputs(experts, len(public), change, public))
             return seen[experts]
 
@@ -429,20 +430,23 @@ class _Method:
         for row in rows:
             moves = set[tuple[int, ...]]()
             for rest in backgrounds:
-                world = f"{worlds.shown_rows((*rest, row), public)} ({change})"
+
+                def world(everyone: worlds.Rows = (*rest, row)) -> str:
+                    return f"{worlds.shown_rows(everyone, public)} ({change})"
+
                 alone, both = of((*rest, rows[-1])), of((*rest, row))
                 moves.add(moved(both.values, alone.values))
                 if len(moves) > 1:
                     problem = f"{NOT_ADDITIVE}: {sorted(moves)}"
-                    raise ContractError("isolation", self.subject, problem, world)
+                    raise ContractError("isolation", self.subject, problem, world())
                 if row == rows[-1] and rest and any(moved(of(rest).values, both.values)):
                     raise ContractError(
-                        "null expert", self.subject, "an expert that says nothing moves the scores", world
+                        "null expert", self.subject, "an expert that says nothing moves the scores", world()
                     )
                 bounds |= {_stated(alone), _stated(both)}
                 if len(bounds) > 1:
                     problem = f"the stated sensitivity follows the data: {sorted(bounds, key=repr)}"
-                    raise ContractError("isolation", self.subject, problem, world)
+                    raise ContractError("isolation", self.subject, problem, world())
                 self.report.kept("isolation", 1, "summands that are functions of one expert")
 
     # From records to label

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from enum import Enum
@@ -108,12 +108,23 @@ class Report:
         return "\n".join([f"{self.kind} {self.name}: kept its contract", *lines])
 
 
+World = str | Callable[[], str]
+"""A world in words; or what gives them, where there are too many worlds to word each."""
+
+
+def in_words(world: World) -> str:
+    """A world in words, for a report."""
+    return world if isinstance(world, str) else world()
+
+
 @contextmanager
-def must_not_raise(contract: str, subject: str, what: str, world: str = "") -> Iterator[None]:
+def must_not_raise(contract: str, subject: str, what: str, world: World = "") -> Iterator[None]:
     """Turns an exception of the code under test into a broken contract: what raises on data gives data away."""
     try:
         yield
     except ContractError:
         raise
     except (Exception, SottoError) as error:
-        raise ContractError(contract, subject, f"{what} raised {type(error).__name__}: {error}", world) from error
+        raise ContractError(
+            contract, subject, f"{what} raised {type(error).__name__}: {error}", in_words(world)
+        ) from error
