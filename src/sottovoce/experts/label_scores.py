@@ -9,6 +9,7 @@ Sources     specification 1.4, 5.1.1, 5.1.2 (clamp, never zeroing), 5.1.8 (diffe
 from __future__ import annotations
 
 from fractions import Fraction
+from functools import cache
 from typing import Final, final
 
 import numpy as np
@@ -99,7 +100,7 @@ class ExpertOutputs(Opaque):
         return np.asarray(np.maximum(normalized(self.public[None, :], "labels")[0], -1_000.0))
 
     def _summed(self, rows: FloatArray, clip: float) -> Scores:
-        width = int(Fraction(repr(float(clip))) * 2**GRID_BITS)
+        width = _steps_of(float(clip))
         return Scores(
             on_grid(rows, width).sum(axis=0, dtype=np.int64),
             sensitivity=width * self._change.widths,
@@ -139,6 +140,12 @@ class ExpertOutputs(Opaque):
     def summed_without_noise(self) -> FloatArray:
         """The plain sum of log-probabilities, shape (labels,), for the non-private references alone."""
         return np.asarray(np.nansum(np.maximum(self._rows, -1e6), axis=0))
+
+
+@cache
+def _steps_of(clip: float) -> int:
+    """Whole grid steps of a clip as it is written."""
+    return int(Fraction(repr(clip)) * 2**GRID_BITS)
 
 
 def require_clipping(clip: float, normalization: str) -> None:

@@ -193,7 +193,7 @@ def first_distinct(items: Collection[str], most: int) -> list[str]:
 def _steps(values: Sequence[int] | IntArray) -> IntArray:
     """Whole grid steps of up to 60 bits; an unsigned number beyond them would wrap around."""
     array = np.asarray(values)
-    if array.ndim != 1 or array.size == 0 or not np.issubdtype(array.dtype, np.integer):
+    if array.ndim != 1 or array.size == 0 or array.dtype.kind not in "iu":
         raise ParameterError("values", f"{array.dtype} of shape {array.shape}", "a list of whole numbers")
     if int(array.max()) > MOST or int(array.min()) < -MOST:
         raise ParameterError("values", "a number of more than 60 bits", "whole numbers of up to 60 bits")
