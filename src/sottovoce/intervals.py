@@ -54,16 +54,16 @@ def proportion(successes: int, trials: int, confidence: float = CONFIDENCE) -> P
 
 def lower_limit(successes: int, trials: int, alpha: float) -> float:
     """One-sided Clopper-Pearson: a true share below this shows so many successes with probability at most alpha."""
-    from scipy.stats import beta
+    from scipy.special import betaincinv
 
-    return 0.0 if successes == 0 else float(beta.ppf(alpha, successes, trials - successes + 1))
+    return 0.0 if successes == 0 else float(betaincinv(successes, trials - successes + 1, alpha))
 
 
 def upper_limit(successes: int, trials: int, alpha: float) -> float:
     """One-sided Clopper-Pearson: a true share above this shows so few successes with probability at most alpha."""
-    from scipy.stats import beta
+    from scipy.special import betaincinv
 
-    return 1.0 if successes == trials else float(beta.ppf(1 - alpha, successes + 1, trials - successes))
+    return 1.0 if successes == trials else float(betaincinv(successes + 1, trials - successes, 1 - alpha))
 
 
 @final

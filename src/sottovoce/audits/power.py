@@ -240,14 +240,17 @@ def power_of_rates(absent: int, present: int, claim: TradeOff, truth: TradeOff, 
         >>> round(power_of_rates(50, 50, claim, truth).power, 3)
         0.86
     """
-    from scipy.stats import beta, binom
+    from scipy.special import betaincinv
+    from scipy.stats import binom
 
     absent, present = _COUNT.read("absent", absent), _COUNT.read("present", present)
     half = _LEVEL.read("alpha", alpha) / 2
 
     def chance(fpr: float, fnr: float) -> float:
         positives = _window(absent, fpr)
-        limits = np.where(positives < absent, beta.ppf(1 - half, positives + 1, np.maximum(absent - positives, 1)), 1.0)
+        limits = np.where(
+            positives < absent, betaincinv(positives + 1, np.maximum(absent - positives, 1), 1 - half), 1.0
+        )
         most = binom.ppf(half, present, claim.fnr(limits)) - 1  # misses whose upper limit is below the curve
         caught = np.where(most >= 0, binom.cdf(most, present, fnr), 0.0)
         return float(binom.pmf(positives, absent, fpr) @ caught)
@@ -377,7 +380,8 @@ def ceiling_of_rates(absent: int, present: int, curve: TradeOff, delta: float = 
         >>> round(ceiling.perfect, 4), round(ceiling.on_curve, 2), round(ceiling.on_curve_most, 2)
         (4.9056, 1.78, 1.95)
     """
-    from scipy.stats import beta, binom
+    from scipy.special import betaincinv
+    from scipy.stats import binom
 
     absent, present = _COUNT.read("absent", absent), _COUNT.read("present", present)
     perfect = epsilon_of_rates(Rates(0, absent, 0, present), delta, alpha)
@@ -386,7 +390,7 @@ def ceiling_of_rates(absent: int, present: int, curve: TradeOff, delta: float = 
     for fpr, fnr in _operating_points(curve):
         positives, negatives = _window(absent, fpr), _window(present, fnr)
         a, b = (
-            np.where(count < runs, beta.ppf(1 - half, count + 1, np.maximum(runs - count, 1)), 1.0)
+            np.where(count < runs, betaincinv(count + 1, np.maximum(runs - count, 1), 1 - half), 1.0)
             for count, runs in ((positives, absent), (negatives, present))
         )
         chances = (binom.pmf(positives, absent, fpr), binom.pmf(negatives, present, fnr))
