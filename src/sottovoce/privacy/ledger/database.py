@@ -201,7 +201,7 @@ class Database:
     def _create(self, connection: sa.Connection) -> str:
         if self._server is not None:
             self._server.make_schema(connection)
-        TABLES.create_all(connection)
+        TABLES.create_all(connection, checkfirst=self._server is not None)  # a file without tables has none
         values = {"schema_version": SCHEMA_VERSION, "head": NO_HEAD}
         connection.execute(sa.insert(META), [{"key": key, "value": value} for key, value in values.items()])
         return SCHEMA_VERSION
