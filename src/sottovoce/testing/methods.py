@@ -241,7 +241,11 @@ class _Method:
                 if isinstance(self.method, Selecting):
                     with must_not_raise("isolation", self.subject, "its scores", f"{labels} labels ({change})"):
                         scores = [self.method.scores(outputs(rows, labels, change, public)) for rows in group]
-                    self._bounds(scores, pairs, f"{change}", lambda i, group=group: worlds.shown_rows(group[i]))
+
+                    def where(i: int, group: Sequence[worlds.Rows] = group) -> str:
+                        return worlds.shown_rows(group[i])
+
+                    self._bounds(scores, pairs, f"{change}", where)
                 if labels == worlds.LONG[-1] and change.change.rows == 1 and (self.first or self.full):
                     self._compare_worlds(claims[change.adjacency, price], group, pairs, public, change, price)
 
