@@ -58,6 +58,8 @@ def flat(text: str) -> str:
 
 def cited(text: str) -> Iterator[str]:
     """Every place that a text cites after the word "specification"."""
+    if not re.search(r"\b[Ss]pec", text):
+        return  # most files: nothing is made flat
     text = flat(text)
     for opening in OPENING.finditer(text):
         last, end, section = opening[1], opening.end(), opening[1]
@@ -93,7 +95,9 @@ def between(first: str, last: str) -> list[str]:
 
 def bracketed(source: str) -> Iterator[str]:
     """Sections alone in brackets, such as (2.4), in the docstrings of a module; and the sources of its registries."""
-    if "source=" not in source and not BRACKETED.search(re.sub(r"\s+", " ", source)):
+    if "source=" not in source and not (
+        re.search(r"\((?:1[01]|[1-9])\.\d", source) and BRACKETED.search(re.sub(r"\s+", " ", source))
+    ):
         return
     tree = ast.parse(source)
     for node in ast.walk(tree):
@@ -133,6 +137,7 @@ def test_every_cited_place_exists():
     assert found == {}, f"cited, but not in {PAGE.name}"
 
 
+@pytest.mark.slow
 def test_citations_are_found_in_number():
     # A reader that finds nothing would pass everything: the package cites well over a hundred places.
     counted = [place for path in files() if path.suffix == ".py" for place in cited(path.read_text("utf-8"))]

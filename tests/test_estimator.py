@@ -87,7 +87,7 @@ GENEROUS_ONCE = list(estimator_checks_generator(checked(epsilon=8, method="class
 MEAGRE_ONCE = list(estimator_checks_generator(checked(epsilon=0.01, method=ClassMeans(prior_weight=0.0))))
 
 
-@pytest.mark.cases(12)
+@pytest.mark.cases(4)
 @pytest.mark.parametrize(
     ("estimator", "check"),
     [pair for pair in GENEROUS if check_name(pair[1]) not in EXPECTED_FAILED_CHECKS],
@@ -119,7 +119,7 @@ def test_every_excuse_is_still_needed(name, tmp_path, monkeypatch):
     assert _excused(MEAGRE, name, tries=3)
 
 
-@pytest.mark.cases(2)
+@pytest.mark.cases(1)
 @pytest.mark.parametrize("name", EXCUSED_ONCE)
 def test_every_excuse_of_what_is_paid_once_is_still_needed(name, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
@@ -394,6 +394,7 @@ def test_a_ledger_refuses_the_second_fold_unless_told_that_folds_share_its_budge
     assert "share_budget=True" in caught.value.__notes__[0]
 
 
+@pytest.mark.cases(1)
 @pytest.mark.parametrize("place", ["file", "memory"])
 def test_cross_validation_charges_every_predicted_row_to_one_budget(place, tmp_path):
     ledger = Ledger(str(tmp_path / "tickets.db") if place == "file" else ":memory:")
@@ -413,6 +414,7 @@ def test_cross_validation_stops_at_the_budget():
     assert ledger.balances()[0].answers == 20
 
 
+@pytest.mark.slow
 def test_a_search_pays_for_every_candidate_and_every_fold(tmp_path):
     path = str(tmp_path / "tickets.db")
     classifier = tickets(ledger=path, share_budget=True, epsilon=0.05)
@@ -450,7 +452,7 @@ def test_rows_of_numbers_have_one_budget_in_whatever_precision_they_are_held(tmp
     clone(fitted).set_params(ledger=str(tmp_path / "fourth.db")).fit(X + 1, y)
 
 
-@pytest.mark.cases(2)
+@pytest.mark.cases(1)
 @pytest.mark.parametrize("kind", ["one fraction", "one column of them", "drawn again"])
 def test_rows_of_few_fractions_or_drawn_again_have_one_budget_too(kind, tmp_path):
     draws = np.random.default_rng(5)
@@ -613,7 +615,7 @@ def test_the_fit_is_charged_and_rows_are_free():
     assert classifier.remaining_.answers == 1
 
 
-@pytest.mark.cases(1)
+@pytest.mark.slow
 @pytest.mark.parametrize("labels", [3, 2])
 def test_probabilities_are_public_and_agree_with_each_other(labels):
     names = list(WORDS)[:labels]
@@ -628,6 +630,7 @@ def test_probabilities_are_public_and_agree_with_each_other(labels):
     assert np.array_equal(odds, logs[:, 1] - logs[:, 0] if labels == 2 else logs)
 
 
+@pytest.mark.slow
 def test_the_statement_is_that_of_the_fit_whatever_is_set_later():
     classifier = once().fit(*letters()).set_params(epsilon=1, method="poe")
     assert "exp(4), up to an additional probability of 1e-06" in classifier.statement_
@@ -635,6 +638,7 @@ def test_the_statement_is_that_of_the_fit_whatever_is_set_later():
     assert hasattr(classifier, "predict_proba")
 
 
+@pytest.mark.slow
 def test_what_was_fitted_is_a_file_that_answers_alike(tmp_path):
     classifier = once().fit(*letters())
     classifier.fitted_.save(tmp_path / "support.sotto")
@@ -712,6 +716,7 @@ def test_a_new_ledger_that_is_to_be_shared_asks_for_its_budget(tmp_path):
             classifier.fit(*notes())
 
 
+@pytest.mark.cases(1)
 @pytest.mark.parametrize("place", ["letters.db", ":memory:"])
 def test_a_classifier_with_a_ledger_is_stored_with_its_path(place, tmp_path):
     # One in memory would be an empty one where it is unpickled: every job of a search had a budget of its own.
@@ -782,6 +787,7 @@ def test_whole_numbers_are_labels_of_a_fit_too():
     assert classifier.classes_.tolist() == [-1, 7]
 
 
+@pytest.mark.slow
 def test_a_pipeline_has_probabilities_where_its_last_step_has():
     lowered = FunctionTransformer(lambda texts: [text.lower() for text in texts])
     pipeline = make_pipeline(lowered, once())
@@ -887,7 +893,7 @@ def test_a_method_object_has_options_of_its_own():
         assert classifier.fitted_.certificate.parameters["sigma"] == 50.0
 
 
-@pytest.mark.cases(2)
+@pytest.mark.cases(1)
 @pytest.mark.parametrize("kind", ["texts", "numbers"])
 @pytest.mark.parametrize("method", sorted(registered_fitters()))
 def test_every_method_that_pays_once_reads_texts_and_numbers(method, kind, monkeypatch):
@@ -911,6 +917,7 @@ def test_a_pool_is_what_a_fit_was_given():
     assert classifier.predict(ASKED).tolist() == list(WORDS)
 
 
+@pytest.mark.cases(9)
 @pytest.mark.parametrize(
     ("wrong", "said"),
     [
@@ -1114,6 +1121,7 @@ def test_a_name_that_says_no_columns_is_refused(name):
         load_scorer(name)
 
 
+@pytest.mark.slow
 def test_made_up_rows_may_have_any_number_of_budgets():
     texts, labels = letters(20)
     for _ in range(2):

@@ -66,6 +66,8 @@ MAY_DRAW = {
 }
 CHANCE = {"random", "secrets", "numpy.random", "uuid", "os.urandom"}
 SAMPLERS = {"manual_seed", "multinomial", "bernoulli", "rand", "randn", "randint", "randperm", "normal", "poisson"}
+USED = {"urandom", "_open", "_whole", *SAMPLERS, *(key.removeprefix(".") for key in KEYS)}
+"""Attributes that a key or a draw ends with, beside ``random``: no others are written out."""
 EXPERIMENTS = "benchmarks"
 
 
@@ -93,11 +95,16 @@ def imports(tree: ast.AST, package: str) -> Iterator[tuple[int, str]]:
             up = package.split(".")[: len(package.split(".")) - node.level + 1] if node.level else []
             base = ".".join([*up, *([node.module] if node.module else [])])
             yield from ((node.lineno, f"{base}.{alias.name}") for alias in node.names)
-        elif isinstance(node, ast.Call) and ast.unparse(node.func).endswith("import_module"):
+        elif isinstance(node, ast.Call) and last_of(node.func).endswith("import_module"):
             for argument in node.args[:1]:
                 text = ast.unparse(argument).strip("f'\"")
                 if text.startswith(PACKAGE + "."):
                     yield node.lineno, text
+
+
+def last_of(node: ast.AST) -> str:
+    """The last name of ``a.b.c``: to write out every call and attribute of the package takes a second."""
+    return node.attr if isinstance(node, ast.Attribute) else node.id if isinstance(node, ast.Name) else ""
 
 
 def problems(path: str, text: str) -> list[str]:
@@ -135,7 +142,7 @@ def _stairs(own: str, other: str) -> list[str]:
 def _uses(tree: ast.AST, own: str, path: str) -> Iterator[tuple[int, str]]:
     """Keys used without an import of their own: np.random, torch's samplers, urandom, records._open."""
     for node in ast.walk(tree):
-        if not isinstance(node, ast.Attribute):
+        if not isinstance(node, ast.Attribute) or not (node.attr in USED or node.attr.startswith("random")):
             continue
         name = ast.unparse(node)
         if name in ("np.random", "numpy.random", "os.urandom") or (
@@ -304,6 +311,7 @@ def test_what_needs_no_model_and_no_prices_of_samples_imports_nothing_heavy(desk
     assert told == [f"0 {known} {words}" for words, known in commands.items()], (desk / "errors.txt").read_text()
 
 
+@pytest.mark.slow
 def test_a_method_that_does_not_exist_is_refused_before_anything_heavy_is_imported(desk):
     [told] = typed(desk, [["fit", *ASKED, "--model", "fake", "--method", "no-such-method", "--out", "x"]])
     assert told.startswith("2 [] ")

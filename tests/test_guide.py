@@ -97,6 +97,7 @@ def test_everything_is_compared_at_one_total_and_the_best_comes_first():
     assert each.epsilon == price_of_one(4.0, 1e-6, 100, BoundedRange)
 
 
+@pytest.mark.cases(2)
 @pytest.mark.parametrize(
     ("methods", "changes", "verdict", "words"),
     [
@@ -150,6 +151,7 @@ def test_the_callers_own_zero_shot_is_used():
 # What is read
 
 
+@pytest.mark.cases(2)
 @pytest.mark.parametrize(
     ("records", "epsilon", "right"),
     [(240, 4.0, 40.0), (480, 4.0, 50.0), (60, 4.0, 30.0), (30, 4.0, 15.0), (60, 0.5, 15.0), (5000, 8.0, 60.0)],
@@ -187,6 +189,7 @@ def test_sets_that_are_kept_back_take_no_part_unless_they_are_named():
     assert (named.sets, named.advised.accuracy.mean) == (["trec"], 90)
 
 
+@pytest.mark.cases(1)
 @pytest.mark.parametrize("method", ["dp-logistic", "label-public"])
 def test_what_falls_below_zero_shot_on_one_set_is_not_advised_under_own_names(method):
     ahead = {method: lambda task, records, epsilon: 48.0 if task == "two" else 95.0}
@@ -360,6 +363,7 @@ def test_a_named_method_is_not_exchanged_and_gives_no_advice():
     assert (fitting.advice, fitting.plan.fitter.name) == ("", "choice")
 
 
+@pytest.mark.slow
 def test_auto_is_the_method_that_did_best_where_there_is_something_to_choose(monkeypatch):
     monkeypatch.setattr("sottovoce.fitting.auto.packaged_tables", lambda: made(ALL))
     given = {"price": Price(4.0, 1e-6), "labels": 4, "units": 240, "candidates": 500}
@@ -376,6 +380,7 @@ def test_auto_is_the_method_that_did_best_where_there_is_something_to_choose(mon
         resolve(**given, options={"colour": "red"})
 
 
+@pytest.mark.cases(4)
 @pytest.mark.parametrize("delta", [0.0, 1e-12, 1e-6, 0.5])
 @pytest.mark.parametrize("epsilon", [1e-6, 1e-5, 1_000.0])
 def test_advice_is_given_at_every_price_that_can_be_paid(epsilon, delta):
@@ -488,6 +493,7 @@ def test_what_is_to_be_typed_runs(desk, methods, epsilon, names):
         assert code == 0, (command, err)
 
 
+@pytest.mark.slow
 def test_the_default_of_fit_classify_and_ask_is_auto_and_says_what_it_chose(desk, tmp_path, monkeypatch):
     def fresh(*words):
         monkeypatch.setenv("SOTTOVOCE_HOME", str(tmp_path / f"home {'-'.join(words[:4])}".replace("/", "")))

@@ -50,7 +50,7 @@ def test_a_whole_number_stays_whole():
     assert affordable_epsilon(Budget(1), 10, BoundedRange) == 0.1
 
 
-@pytest.mark.cases(2)
+@pytest.mark.cases(1)
 @pytest.mark.parametrize("delta", [0, 1e-6])
 @pytest.mark.parametrize("event", [BoundedRange, PureDP])
 def test_more_budget_and_fewer_questions_never_lower_the_price(delta, event):
@@ -334,7 +334,7 @@ def classify(rows, flags):
         )  # fmt: skip
 
 
-@pytest.mark.cases(1)
+@pytest.mark.slow
 @pytest.mark.parametrize("adjacency", [a.value for a in Adjacency])
 @pytest.mark.parametrize("grouped", [False, True])
 def test_the_flags_of_every_option_run(planned, rows, adjacency, grouped):

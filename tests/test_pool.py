@@ -104,6 +104,7 @@ def steps_differ(texts: list[str], chosen: range) -> tuple[int, float]:
     return int(differ.sum()), float(np.abs(np.abs(exact - np.floor(exact)) - 0.5)[differ].max(initial=0))
 
 
+@pytest.mark.slow
 def test_the_shipped_vectors_are_those_of_the_encoder(texts):
     # Four bits a coordinate: what another runtime changes in the seventh digit moves a step only where it is at a half.
     scorer = EmbeddedScorer(store=False)

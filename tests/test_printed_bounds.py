@@ -67,7 +67,7 @@ def rounded(tree: ast.AST) -> Iterator[ast.expr]:
                 if ast.unparse(spec)[2:-1].endswith(tuple("gGfFeE%n")):
                     yield value
             case ast.Call(func=func, args=[value, _]):
-                if ast.unparse(func).rpartition(".")[2] in ROUNDING:
+                if (func.attr if isinstance(func, ast.Attribute) else getattr(func, "id", "")) in ROUNDING:
                     yield value
             case ast.BinOp(left=ast.Constant(value=str()), op=ast.Mod(), right=value):
                 yield value

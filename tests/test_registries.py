@@ -167,7 +167,7 @@ def test_one_more_file_is_listed_and_opened(tmp_path):
     assert name == "Polly at 3"
 
 
-@pytest.mark.cases(2)
+@pytest.mark.cases(1)
 @pytest.mark.parametrize(
     ("call", "refusal"),
     [
@@ -185,6 +185,7 @@ def test_a_backend_is_asked_only_for_what_it_has(tmp_path, call, refusal):
     assert python(f"{IMPORTS}import parrot\n{call}\n", tmp_path).startswith(f"ParameterError: {refusal}")
 
 
+@pytest.mark.slow
 def test_a_missing_package_of_a_backend_is_named_with_its_extra(tmp_path):
     lazy = OWN.replace("        from sottovoce.models.fake import FakeScorer\n", "        import feathers\n")
     (tmp_path / "parrot.py").write_text(lazy, "utf-8")
@@ -208,11 +209,13 @@ def test_an_installed_package_enrols_by_an_entry_point(tmp_path):
     assert python(IMPORTS + "print(load_scorer('parrot:Polly').name)\n", folder) == "Polly at 1\n"
 
 
+@pytest.mark.slow
 def test_an_installed_package_is_not_imported_for_a_model_of_this_one(tmp_path):
     folder = installed(tmp_path, "raise RuntimeError('imported')")
     assert python(IMPORTS + "print(load_scorer('fake').name)\n", folder) == "fake\n"
 
 
+@pytest.mark.cases(1)
 @pytest.mark.parametrize(
     ("text", "reason"),
     [

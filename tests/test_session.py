@@ -483,6 +483,7 @@ def test_remaining_is_what_the_ledger_says_afterwards():
 # Refusals
 
 
+@pytest.mark.cases(5)
 @pytest.mark.parametrize("epsilon", [0, -1, math.nan, math.inf, 1e999, "abc", None, True, 1e-9, 5000])
 def test_an_epsilon_that_is_no_price_is_refused_before_anything(epsilon):
     model = FakeScorer()

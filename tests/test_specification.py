@@ -204,6 +204,7 @@ def test_o23_audit_bounds():
     assert epsilon_of_one_run(1000, 1000, 700, 1e-5) == pytest.approx(0.731740, abs=1e-6)
 
 
+@pytest.mark.slow
 def test_o24_grouped_experts_under_categorical_assignment():
     def law(records: str, q: float = 0.4) -> np.ndarray:
         total = np.zeros(2)

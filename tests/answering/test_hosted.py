@@ -92,6 +92,7 @@ def test_a_prompt_that_the_server_refuses_makes_that_expert_null_alone(desk, ser
     assert charged() == ["reserve", "draw", "release"]
 
 
+@pytest.mark.slow
 def test_a_draw_refers_to_the_texts_of_then_where_the_server_says_other_things_later(desk, server, monkeypatch):
     from sottovoce.answering.session import PrivateAnswers
 

@@ -193,6 +193,7 @@ def test_what_was_whole_on_the_disk_is_what_leaves(point, place, monkeypatch):
     assert happened(place, "draw") == QUESTIONS
 
 
+@pytest.mark.cases(1)
 @pytest.mark.parametrize("changed", [False, True])
 def test_an_answer_that_was_kept_is_not_made_again_unless_it_was_changed(place, monkeypatch, changed):
     assert killed("the answer is kept") == -signal.SIGKILL
@@ -254,6 +255,7 @@ def test_every_draw_that_is_cut_off_costs_a_charge_until_the_budget_refuses(plac
     assert names("release") == set()
 
 
+@pytest.mark.slow
 def test_what_was_left_out_of_answers_that_are_kept_is_not_charged_later(place, monkeypatch):
     assert killed("drawn, not saved") == -signal.SIGKILL
     with monkeypatch.context() as stopped:
@@ -303,6 +305,7 @@ def test_a_run_is_resumed_by_its_own_command_alone(place, capfd):
     assert run(command("--resume")) == 0
 
 
+@pytest.mark.slow
 def test_methods_that_are_not_charged_go_on_too(place):
     both = ["answer", "--queries", "queries.jsonl", "--task", "question", "--model", "fake", "--out", "answers.jsonl"]
     free = [*both, "--method", "zero-shot"]
@@ -329,6 +332,7 @@ def test_methods_that_are_not_charged_go_on_too(place):
         (place / "answers.jsonl").unlink()
 
 
+@pytest.mark.slow
 def test_a_question_that_cannot_be_answered_is_named_and_earlier_answers_are_kept(place, monkeypatch, capfd):
     def write(request):
         if "card 1?" in request.question:
@@ -347,6 +351,7 @@ def test_a_question_that_cannot_be_answered_is_named_and_earlier_answers_are_kep
 # The end of a run
 
 
+@pytest.mark.slow
 def test_a_finished_run_that_is_stopped_as_its_folder_is_removed_is_not_paid_again(place, monkeypatch, capfd):
     with monkeypatch.context() as stopped:
         stops_in_the_removal(stopped)
@@ -409,6 +414,7 @@ def test_a_run_that_another_one_finished_before_is_refused_and_leaves_what_says_
     assert run([*other, "--resume", "--out", "other.jsonl"]) == 0
 
 
+@pytest.mark.slow
 def test_what_says_of_which_run_answers_are_is_not_written_for_a_run_whose_folder_was_moved(place, monkeypatch, capfd):
     folder = place / "answers.jsonl.partial"
 
@@ -437,6 +443,7 @@ def test_what_says_of_which_run_answers_are_is_not_written_for_a_run_whose_folde
     assert happened(place, "draw") == QUESTIONS, "nothing that was drawn was lost"
 
 
+@pytest.mark.slow
 def test_a_file_that_takes_the_place_of_the_note_meanwhile_is_left_alone(place, monkeypatch, capfd):
     note = place / "answers.jsonl.run"
     with monkeypatch.context() as late:
@@ -455,6 +462,7 @@ def stopped_by_hand(*given):
     raise KeyboardInterrupt
 
 
+@pytest.mark.slow
 def test_what_is_mistyped_beside_a_note_is_told_from_the_note_of_another_run(place, monkeypatch, capfd):
     with monkeypatch.context() as stopped:
         stopped.setattr(RunFolder, "place", stopped_by_hand)
@@ -480,6 +488,7 @@ def kept_whole(place, monkeypatch, owner=RunFolder, name="place"):
     return place / "answers.jsonl.partial"
 
 
+@pytest.mark.slow
 def test_answers_that_are_kept_whole_are_placed_whatever_became_of_a_draw_and_of_the_note_beside(place, monkeypatch):
     folder = kept_whole(place, monkeypatch, FinishedRun, "note")
     assert not (place / "answers.jsonl.run").exists()
@@ -509,6 +518,7 @@ def test_an_answer_that_the_noted_output_holds_is_left_out_when_that_is_said_alo
     assert names("reserve") == {"1", "2", "3"}
 
 
+@pytest.mark.slow
 def test_what_a_folder_holds_whole_leaves_also_where_a_copy_of_it_was_charged_for_more(place, monkeypatch, capfd):
     assert killed("the second is drawn, not saved") == -signal.SIGKILL
     shutil.copytree(place / "answers.jsonl.partial", place / "copy.jsonl.partial")
@@ -527,7 +537,7 @@ def test_what_a_folder_holds_whole_leaves_also_where_a_copy_of_it_was_charged_fo
     assert [len((place / name).read_text().splitlines()) for name in ("answers.jsonl", "copy.jsonl")] == [3, 3]
 
 
-@pytest.mark.cases(2)
+@pytest.mark.cases(1)
 @pytest.mark.parametrize("how", ["gone", "changed", "not as it was noted"])
 def test_answers_that_left_and_are_not_whole_in_the_folder_are_not_charged_again_without_a_word(
     place, monkeypatch, capfd, how

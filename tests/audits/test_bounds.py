@@ -129,12 +129,14 @@ def test_p8_an_attack_on_nothing_raises_a_false_alarm_at_most_one_time_in_twenty
     assert binom.pmf(loose, 100, 0.5).sum() > 0.05
 
 
+@pytest.mark.slow
 def test_p8_one_run_on_randomised_response_keeps_its_confidence():
     right = 1 / (1 + math.exp(-1.0))
     above = [v for v in range(101) if epsilon_of_one_run(100, 100, v) > 1.0]
     assert 0 < binom.pmf(above, 100, right).sum() <= 0.05
 
 
+@pytest.mark.slow
 def test_the_miscoverage_of_an_ordinary_audit_is_far_below_its_level():
     # Specification 10.3 reports 0.0067 at nominal 0.05 for 400 runs; with 60 it is as conservative.
     wrong = 1 / (1 + math.exp(1.0))

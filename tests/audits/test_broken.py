@@ -36,6 +36,7 @@ def test_the_flawed_release_breaks_its_curve_and_the_sound_one_keeps_it(name):
     assert excess[True] > 0
 
 
+@pytest.mark.cases(5)
 @pytest.mark.parametrize("name", NAMES)
 def test_an_audit_flags_the_flawed_release_and_not_the_sound_one(name):
     """False alarm: a sound release is refuted at 99 % with chance .01 at most; the power is in docs/results."""

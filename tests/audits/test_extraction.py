@@ -94,6 +94,7 @@ def test_secrets_do_not_print():
         pickle.dumps(PRIVATE)
 
 
+@pytest.mark.slow
 def test_a_long_line_without_an_address_is_read_quickly():
     # A pattern that backtracks over the whole line would need minutes for this one.
     assert not Secrets(["a." * 100_000, "a" * 200_000, "a@" * 50_000])

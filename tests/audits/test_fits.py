@@ -46,6 +46,7 @@ QUICK = {"choice": (50, 200), "label-public": (150, 30)}
 """Runs and guesses."""
 
 
+@pytest.mark.cases(1)
 @pytest.mark.parametrize("method", QUICK)
 def test_a_sound_fit_keeps_its_claim_and_tells_something(method):
     # The attack attains the claim for choice and label-public alone: there a seed in twenty would fail at most.
@@ -80,6 +81,7 @@ def test_true_counts_are_noticed():
     assert (found.correct, found.refuted) == (250, True)
 
 
+@pytest.mark.slow
 def test_the_scores_of_class_means_are_as_sure_as_their_noise_allows():
     # Under replace-one a canary moves its coordinate by 2, so that the best guess is right with chance Phi(1 / sigma).
     attack = attack_on("class-means", RO)

@@ -79,6 +79,7 @@ def test_a_record_that_the_model_repeats_is_found():
     assert found.measured.bound > 1.0
 
 
+@pytest.mark.slow
 def test_the_likelihood_ratio_finds_what_a_count_of_labels_cannot_and_keeps_to_a_sound_claim():
     """Both data sets hold the same labels: which of two records is there shows in the odds of the third label alone."""
 

@@ -257,6 +257,7 @@ def test_the_best_attack_never_passes_a_cap_that_the_pair_of_laws_keeps(seed):
     assert max(grid) == pytest.approx(hockey_stick(p, q, 0.0), abs=1e-9)
 
 
+@pytest.mark.cases(2)
 @pytest.mark.parametrize("adjacency", [Adjacency.ADD_REMOVE, Adjacency.REPLACE_ONE])
 @pytest.mark.parametrize("mechanism", [Exponential, PermuteAndFlip])
 def test_the_best_attack_on_a_method_never_passes_the_caps_of_its_epsilon(mechanism, adjacency):
@@ -326,6 +327,7 @@ def test_an_answer_that_no_other_seed_could_give_is_scored_without_certainty():
         assert scores[3, 0] == 0.0
 
 
+@pytest.mark.slow
 def test_answers_of_one_seed_share_its_law_and_an_attack_that_knows_the_laws_uses_it():
     # Inside, a seed says always 1 or always 0, each half the time; outside, every answer is a fair coin. Single answers
     # tell nothing, two equal ones do: P(equal) is 1 against 1/2, so the exact area is 3/4.

@@ -119,6 +119,7 @@ def test_independent_trials_of_a_pure_release_are_binomial():
         )
 
 
+@pytest.mark.slow
 def test_order_statistics_by_simulation():
     """False alarm: the estimate from 20,000 draws is within 4.5 standard errors with chance 1 - 7e-6."""
     draws, runs = np.random.default_rng(3), 20_000
@@ -128,6 +129,7 @@ def test_order_statistics_by_simulation():
     assert abs(hits - binom.sf(8, 10, TradeOff.of_mu(1.0).accuracy)) > 0.05
 
 
+@pytest.mark.slow
 def test_more_right_guesses_and_smaller_curves_are_refuted_more():
     p_values = [curve_p_value(100, 40, v, TradeOff.of_mu(0.4)) for v in range(20, 41, 4)]
     assert p_values == sorted(p_values, reverse=True)

@@ -60,6 +60,7 @@ def every_outcome(runs: int, claim: TradeOff, fpr: float, fnr: float, alpha: flo
     return sum(float(fp[i] * fn[j]) for i in counts for j in counts if refutes(Rates(i, runs, j, runs), claim, alpha))
 
 
+@pytest.mark.cases(1)
 @pytest.mark.parametrize("alpha", [0.05, 0.01])
 def test_the_power_of_rates_is_the_sum_over_every_outcome(alpha):
     found = power_of_rates(24, 24, ONE, TWO, alpha)
@@ -70,6 +71,7 @@ def test_the_power_of_rates_is_the_sum_over_every_outcome(alpha):
     assert found.power >= every_outcome(24, ONE, middle, middle, alpha) - 1e-7
 
 
+@pytest.mark.slow
 def test_a_release_within_its_claim_is_caught_no_more_often_than_the_level():
     for claim in (ONE, TradeOff.of_mu(1.0), TradeOff.of_event(BoundedRange(2.0), AR)):
         assert power_of_rates(200, 200, claim, claim).power <= 0.05
@@ -77,6 +79,7 @@ def test_a_release_within_its_claim_is_caught_no_more_often_than_the_level():
         assert power_of_one_run(500, 100, claim, claim, independent=True).power <= 0.05
 
 
+@pytest.mark.slow
 def test_the_power_of_one_run_by_simulation():
     """False alarm: the estimate from 4,000 draws is within 4 standard errors, .032, with chance 1 - 6e-5."""
     claim, truth, draws = TradeOff.of_mu(0.5), TradeOff.of_mu(1.2), np.random.default_rng(4)
@@ -97,6 +100,7 @@ def test_the_power_of_one_run_by_simulation():
     assert power_of_one_run(3, 1, claim, truth).power == 0
 
 
+@pytest.mark.slow
 def test_the_number_of_runs_is_enough_and_half_of_it_is_not():
     for power in POWERS:
         runs = runs_needed(ONE, TWO, power)
@@ -135,7 +139,7 @@ PRIVATE = [
 ]
 
 
-@pytest.mark.cases(3)
+@pytest.mark.slow
 @pytest.mark.parametrize("answers", [1, 5])
 @pytest.mark.parametrize(("name", "options"), [*PRIVATE, *NOISES], ids=lambda value: f"{value}")
 def test_the_stated_power_is_not_above_that_of_any_attack_on_the_method_at_twice_the_price(name, options, answers):
@@ -246,6 +250,7 @@ def test_gaussian_votes_whose_proof_is_tight_show_no_more_than_gaussian_noise():
     assert 0 < on_curve[0] < on_curve[1]
 
 
+@pytest.mark.slow
 def test_a_forecast_says_what_each_leak_takes():
     rows = forecast(PureDP(1.0), AR, 50, 50)
     assert [row.leak for row in rows] == ["2 times the epsilon", "4 times the epsilon", "everything"]
@@ -253,6 +258,7 @@ def test_a_forecast_says_what_each_leak_takes():
     assert rows[0].as_dict()["runs"] == {"0.5": 30, "0.8": 47, "0.95": 66}
 
 
+@pytest.mark.slow
 def test_the_ceiling_by_simulation():
     """False alarm: the median of 2,000 bounds lies between the 45th and the 55th percentile with chance 1 - 1e-5."""
     ceiling, draws = ceiling_of_rates(100, 100, TWO), np.random.default_rng(6)
@@ -266,7 +272,7 @@ def test_the_ceiling_by_simulation():
     assert set(ceiling.as_dict()) == {"perfect", "on_curve", "on_curve_most"}
 
 
-@pytest.mark.cases(5)
+@pytest.mark.slow
 @pytest.mark.parametrize("delta", [0.0, 1e-6, 0.3])
 @pytest.mark.parametrize(
     ("absent", "present"), [(1, 1), (4, 9), (60, 60), pytest.param(200, 31, marks=pytest.mark.slow)]

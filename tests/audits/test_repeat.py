@@ -60,7 +60,7 @@ def goes_on(records, question):
     return next((" ".join(record) for record in records if record[0].split()[: BEGINNING.words] == begun), "No.")
 
 
-@pytest.mark.cases(1)
+@pytest.mark.slow
 @pytest.mark.parametrize("ratio", [BALANCED, ONE_TO_FOUR])
 def test_a_system_that_repeats_its_context_is_caught(ratio):
     found = [attacked(repeats_all, seed, 8, ratio=ratio) for seed in range(2)]
@@ -171,6 +171,7 @@ def test_numbers_that_do_not_fit_are_refused(given, message):
         Probe("p", "w", -1)
 
 
+@pytest.mark.slow
 def test_the_door_is_attacked_like_any_system():
     # Through the ledger and all: full context with a writer that repeats its examples is caught, keywords are not.
     def writes(request):

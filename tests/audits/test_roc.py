@@ -123,6 +123,7 @@ def test_a_cap_without_a_guarantee_is_one():
     assert caps(750.0, 0.25, 0.0).tpr == 0.25
 
 
+@pytest.mark.slow
 def test_the_curve_of_a_gaussian_leaves_what_the_gaussian_itself_shows():
     # The best attack on N(mu, 1) against N(0, 1) has TPR Phi(Phi^-1(FPR) + mu) and area Phi(mu / sqrt 2).
     mu = 0.9249

@@ -109,6 +109,7 @@ def bound(trials, threshold) -> float:
     return epsilon_of_accuracy(int(((trials.scores >= threshold) == trials.present).sum()), len(trials))
 
 
+@pytest.mark.slow
 def test_choosing_on_other_runs_keeps_the_level_and_choosing_on_the_same_does_not():
     """False alarm: at 5 % more than 34 of 400 has chance 1e-3 at most. Specification 10.8 has 34 % on the same runs."""
     draws, other, same = np.random.default_rng(8), 0, 0

@@ -32,7 +32,7 @@ COMPOSITION = [
 ]
 
 
-@pytest.mark.cases(2)
+@pytest.mark.cases(1)
 @pytest.mark.parametrize(("eta", "steps", "basic", "advanced", "short", "zcdp", "renyi", "optimal"), COMPOSITION)
 def test_the_composition_table(capsys, eta, steps, basic, advanced, short, zcdp, renyi, optimal):
     told = figures(capsys, "exponential", "--eta", eta, "--steps", steps, "--delta", "1e-5")
@@ -50,7 +50,7 @@ def test_the_composition_table(capsys, eta, steps, basic, advanced, short, zcdp,
         assert side["epsilon"] == min(side["bounds"].values())
 
 
-@pytest.mark.cases(2)
+@pytest.mark.cases(1)
 @pytest.mark.parametrize(
     ("batch", "temperature", "eta", "stated", "ar", "ro"),
     [
@@ -85,6 +85,7 @@ def test_poe(capsys):
     assert grouped["units_per_expert"] == 4
 
 
+@pytest.mark.cases(5)
 @pytest.mark.parametrize(
     ("arguments", "key", "values"),
     [

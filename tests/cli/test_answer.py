@@ -102,7 +102,7 @@ def test_the_price_and_the_time_are_said_before_anything_is_charged(desk, monkey
     assert re.search(r"Each of 2 answers takes about 25 texts, 16 of them by experts .*; time: about \d+ s", err)
 
 
-@pytest.mark.cases(2)
+@pytest.mark.slow
 @pytest.mark.parametrize("ending", ["jsonl", "csv", "parquet"])
 def test_a_file_of_every_format_holds_the_same_rows(desk, ending):
     code, out, err = desk.run("--json", out=f"answers.{ending}")
@@ -264,7 +264,7 @@ def test_a_resumed_choice_is_not_paid_before_its_answers_place_is_looked_at(desk
     assert len(desk.entries()) == 1
 
 
-@pytest.mark.cases(1)
+@pytest.mark.slow
 @pytest.mark.parametrize("moved", [True, False])
 def test_a_choice_that_is_paid_and_kept_ends_for_nothing_where_answers_came_up_in_its_place(desk, monkeypatch, moved):
     given = {"method": "choice", "shots": None, "option": None, "out": "answers.jsonl"}
@@ -287,6 +287,7 @@ def test_a_choice_that_is_paid_and_kept_ends_for_nothing_where_answers_came_up_i
     assert (code, len(desk.entries())) == (0, 1), err
 
 
+@pytest.mark.slow
 def test_what_ends_the_answers_of_a_choice_does_not_say_that_nothing_was_charged(desk, monkeypatch):
     given = {"method": "choice", "shots": None, "option": None, "out": "answers.jsonl"}
     create = RunFolder.create
@@ -330,6 +331,7 @@ def test_questions_that_are_the_private_records_are_refused_before_a_budget_is_o
     assert not (desk.folder / "notes.db").exists()
 
 
+@pytest.mark.slow
 def test_a_choice_without_a_file_of_answers_is_resumed_by_its_own_file(desk, monkeypatch):
     given = {"method": "choice", "shots": None, "option": None, "out_fitted": "c.sotto"}
 
@@ -376,7 +378,7 @@ def test_a_choice_is_not_paid_for_where_the_writer_has_no_answer_to_a_question(d
     assert "Nothing was charged" in message
 
 
-@pytest.mark.cases(1)
+@pytest.mark.slow
 @pytest.mark.parametrize("room", [0, 1])
 def test_a_choice_is_paid_for_only_where_the_longest_examples_that_it_can_leave_fit_the_prompt(desk, monkeypatch, room):
     shown = [
@@ -435,6 +437,7 @@ def test_a_choice_of_other_records_or_settings_is_not_taken_for_ones_own(desk):
     assert (left / "round-fit").read_text() == "the draw of another run, which is paid"
 
 
+@pytest.mark.slow
 def test_free_answers_are_resumed_with_their_own_fitted_file_alone(desk, monkeypatch):
     fit = [
         "fit",
@@ -470,6 +473,7 @@ def test_free_answers_are_resumed_with_their_own_fitted_file_alone(desk, monkeyp
     assert {json.loads(row)["epsilon"] for row in rows_told} == {1.0}
 
 
+@pytest.mark.slow
 def test_fit_makes_what_free_answers_follow_and_says_so(desk, capfd):
     words = [
         "fit", "--task", "question", "--private", "private.jsonl", "--public", "public.jsonl", "--ledger", "notes.db",
@@ -518,6 +522,7 @@ def test_many_questions_choose_a_choice_and_a_dry_run_charges_nothing(desk):
 # What is refused
 
 
+@pytest.mark.cases(15)
 @pytest.mark.parametrize(
     ("changed", "words"),
     [
@@ -791,6 +796,7 @@ def test_nothing_that_a_run_leaves_behind_shows_a_record(desk, monkeypatch, capf
 # What a budget buys
 
 
+@pytest.mark.slow
 def test_plan_says_what_a_budget_buys_and_names_the_free_answer_to_compare_with(desk, capfd):
     assert run(["plan", "--records", "400", "--questions", "3", "--task", "summarize", "--json"]) == 0
     values = json.loads(capfd.readouterr().out)

@@ -57,6 +57,7 @@ def test_a_method_without_noise_ends_with_1(desk):
     assert (code, "full-context: violation found" in out) == (1, True)
 
 
+@pytest.mark.slow
 def test_a_verdict_is_told_where_one_of_its_files_cannot_be_written(desk, monkeypatch):
     write = outputs.write_new
 
@@ -102,6 +103,7 @@ def test_a_violation_keeps_its_exit_code_where_its_reader_goes_away(desk, monkey
     assert "Written: a.xml" in err
 
 
+@pytest.mark.cases(1)
 @pytest.mark.parametrize("violates", [False, True])
 def test_a_verdict_that_cannot_be_printed_has_its_exit_code_and_its_files(desk, monkeypatch, violates):
     class Full(io.StringIO):
@@ -118,6 +120,7 @@ def test_a_verdict_that_cannot_be_printed_has_its_exit_code_and_its_files(desk, 
     assert ("<failure" in (desk.folder / "a.xml").read_text()) is violates
 
 
+@pytest.mark.cases(1)
 @pytest.mark.parametrize("violates", [False, True])
 def test_a_full_stderr_takes_nothing_from_a_verdict(desk, monkeypatch, violates):
     def full(line):
@@ -249,6 +252,7 @@ def test_injection_compares_defences(desk):
     assert {cell["question"] for cell in told["cells"]} == {"injection", "if-then"}
 
 
+@pytest.mark.slow
 def test_membership_exact_and_plan(desk):
     code, out, err = desk("membership", *FAKE, "--runs", "40", "--json")
     assert (code, json.loads(out)["kind"]) == (0, "membership"), err
@@ -358,7 +362,7 @@ def address():
     server.server_close()
 
 
-@pytest.mark.cases(1)
+@pytest.mark.slow
 @pytest.mark.parametrize(("repeats", "code"), [(True, 1), (False, 0)])
 def test_a_system_behind_an_address_is_audited(desk, address, monkeypatch, repeats, code):
     monkeypatch.setattr(Chat, "repeats", repeats)

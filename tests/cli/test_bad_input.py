@@ -319,6 +319,7 @@ def test_a_delta_that_is_none_is_refused(desk, delta):
     assert message.startswith("ParameterError: --delta is")
 
 
+@pytest.mark.cases(12)
 @pytest.mark.parametrize(
     ("more", "problem"),
     [

@@ -59,6 +59,7 @@ def test_every_command_that_reads_records_takes_columns_of_other_names(desk, fil
     assert (code, "your questions" in out) == (0, True), err
 
 
+@pytest.mark.slow
 def test_a_fitted_file_answers_questions_of_other_columns(desk):
     fit = ("--private", "mails.jsonl", *COMMON, *COLUMNS, "--method", "class-means", "--out", "f.sotto")
     assert desk("fit", *fit)[0] == 0

@@ -54,6 +54,7 @@ def test_the_demo_answers_measures_and_shows_why_it_matters(capsys):
     assert told <= 2 * canary["cap_on_guessing"] - 1 + 5 * (2 * 0.25 / canary["private_share"]["asked"]) ** 0.5
 
 
+@pytest.mark.slow
 @needs_encoder
 def test_the_readmes_two_commands_share_one_ledger(capsys, few, monkeypatch):
     monkeypatch.chdir(few)

@@ -39,6 +39,7 @@ def test_the_version_is_told(desk):
     assert desk("--version") == (0, f"sottovoce {sottovoce.__version__}\n", "")
 
 
+@pytest.mark.slow
 def test_the_package_runs_as_a_module_and_completes_commands(tmp_path):
     told = {**os.environ, "_SOTTO_COMPLETE": "complete_bash", "COMP_WORDS": "sotto cla", "COMP_CWORD": "1"}
     done = subprocess.run(

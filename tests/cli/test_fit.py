@@ -106,6 +106,7 @@ def test_a_resume_where_a_first_run_opened_no_budget_has_nothing_to_resume(place
     assert fit(capsys, "--ledger", "tickets.db")[0] == 0
 
 
+@pytest.mark.slow
 def test_the_summary_and_the_scores_are_json(place, capsys):
     fit(capsys)
     code, out, _ = call(capsys, "predict", "support.sotto", "--queries", "new.jsonl", "--json", "--scores")
@@ -169,6 +170,7 @@ def test_a_second_fit_is_refused_and_charges_nothing(place, capsys):
     assert not (place / "other.sotto.partial").exists()
 
 
+@pytest.mark.cases(5)
 @pytest.mark.parametrize(
     ("more", "code", "words"),
     [
@@ -285,6 +287,7 @@ def test_no_answer_comes_from_a_file_whose_certificate_states_what_does_not_foll
         assert "lie.sotto cannot be used: its certificate does not hold" in err
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("adjacency", "counted"), [pytest.param("replace-one", True, marks=pytest.mark.slow), ("add-remove", False)]
 )

@@ -65,7 +65,7 @@ def written(desk):
     return [json.loads(line) for line in (desk.folder / "demos.jsonl").read_text().splitlines()]
 
 
-@pytest.mark.cases(2)
+@pytest.mark.cases(1)
 @pytest.mark.parametrize("method", ["choice", "evolve", "label-public"])
 def test_rows_their_certificate_and_demonstrations_from_them(desk, method):
     more = ("--writer", "fake") if method == "evolve" else ()

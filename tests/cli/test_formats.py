@@ -65,6 +65,7 @@ def charged():
     return balance.answers
 
 
+@pytest.mark.cases(1)
 @pytest.mark.parametrize("name", ["a.jsonl", "a.csv", "a.parquet"])
 def test_answers_are_written_by_the_ending_and_a_finished_run_costs_nothing(desk, name):
     code, out, err = desk(*CLASSIFY, name)
@@ -82,6 +83,7 @@ def test_answers_are_written_by_the_ending_and_a_finished_run_costs_nothing(desk
     assert (code, "Nothing to do" in err, charged()) == (0, True, 3)
 
 
+@pytest.mark.cases(1)
 @pytest.mark.parametrize("name", ["a.csv", "a.parquet"])
 def test_an_interrupted_run_resumes_from_json_lines(desk, monkeypatch, name):
     class Stopped(KeyboardInterrupt):
@@ -101,6 +103,7 @@ def test_an_interrupted_run_resumes_from_json_lines(desk, monkeypatch, name):
     assert (len(rows_in(name)), charged(), Path(f"{name}.partial").exists()) == (3, 3, False)
 
 
+@pytest.mark.cases(1)
 @pytest.mark.parametrize("name", ["a.csv", "a.parquet"])
 def test_a_run_that_was_stopped_before_its_partial_file_was_removed_is_finished(desk, monkeypatch, name):
     with monkeypatch.context() as patched:
@@ -130,6 +133,7 @@ def test_answers_that_have_both_names_are_finished(desk, monkeypatch):
     assert not Path("a.jsonl.partial").exists()
 
 
+@pytest.mark.cases(1)
 @pytest.mark.parametrize("name", ["a.csv", "a.parquet"])
 def test_a_finished_table_that_was_changed_is_refused(desk, name):
     assert desk(*CLASSIFY, name)[0] == 0
@@ -149,6 +153,7 @@ def test_another_ending_is_refused_by_name_before_anything_is_charged(desk, name
     assert not Path("t.db").exists()
 
 
+@pytest.mark.slow
 def test_predictions_are_written_by_the_ending(desk):
     assert desk("fit", *COMMON, "--method", "class-means", "--epsilon", "4", "--out", "f.sotto")[0] == 0
     for name in ("p.csv", "p.parquet"):
@@ -163,6 +168,7 @@ def test_predictions_are_written_by_the_ending(desk):
     assert desk("predict", "f.sotto", "--queries", "new.jsonl", "--model", "fake", "--out", "p.txt")[0] == 2
 
 
+@pytest.mark.cases(1)
 @pytest.mark.parametrize("name", ["s.csv", "s.parquet"])
 def test_synthetic_rows_are_written_by_the_ending_verified_and_used(desk, name):
     order = ("synthesize", *COMMON, "--per-label", "2", "--tokens", "4", "--epsilon", "0.5", "--experts", "6")

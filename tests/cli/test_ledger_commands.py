@@ -92,6 +92,7 @@ def test_an_owner_shares_a_budget_out_and_callers_spend_it(desk):
     assert "1 of 1 epsilon spent, 0 left" in out
 
 
+@pytest.mark.slow
 def test_a_cap_of_an_earlier_version_is_noted_and_its_remedy_can_be_reached(desk, monkeypatch):
     assert desk.grant("--budget", "8,1e-6")[0] == 0
     with monkeypatch.context() as patch:
@@ -123,6 +124,7 @@ def test_a_run_over_a_file_is_charged_to_its_caller(desk):
     assert desk.show()["callers"][0]["answers"] == 2
 
 
+@pytest.mark.cases(3)
 @pytest.mark.parametrize(
     ("more", "code", "problem"),
     [
@@ -201,6 +203,7 @@ def test_a_grant_that_names_no_ledger_opens_none_beside_the_one_of_the_records(d
     assert desk.run(*named)[0] == 0, "a second one is opened where the owner names it"
 
 
+@pytest.mark.cases(1)
 @pytest.mark.parametrize(
     ("budget", "currency"), [("8,1e-6,alpha=16", "rdp at alpha 16"), ("8,1e-6,failure=5e-7", "rho")]
 )
@@ -277,6 +280,7 @@ def test_a_disagreement_is_exit_code_three(desk):
     assert desk.run("ledger", "verify", desk.ledger)[0] == 3
 
 
+@pytest.mark.cases(4)
 @pytest.mark.parametrize(
     ("words", "problem"),
     [

@@ -36,6 +36,7 @@ COMMANDS = {
 }
 
 
+@pytest.mark.cases(1)
 @pytest.mark.parametrize("command", COMMANDS)
 def test_an_option_and_its_shorthand_are_one(desk, command):
     for words in (["-o", "clip=1.5"], ["--clip", "1.5"], ["--option", "clip=1.5", "-o", "prior-weight=2"]):
@@ -44,6 +45,7 @@ def test_an_option_and_its_shorthand_are_one(desk, command):
         assert out
 
 
+@pytest.mark.cases(12)
 @pytest.mark.parametrize("command", COMMANDS)
 @pytest.mark.parametrize(
     ("words", "told"),

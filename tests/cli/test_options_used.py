@@ -31,6 +31,7 @@ def desk(tmp_path, capfd, monkeypatch):
     return typed
 
 
+@pytest.mark.slow
 def test_help_groups_the_options(desk):
     code, out, _ = desk("classify", "--help")
     assert code == 0

@@ -123,7 +123,7 @@ def desk(tmp_path, capfd, monkeypatch):
     return Desk(tmp_path / "desk", capfd, monkeypatch)
 
 
-@pytest.mark.cases(2)
+@pytest.mark.slow
 @EVERY
 def test_a_finished_run_of_another_reading_is_not_taken_for_ones_own(desk, command):
     assert desk.run(command)[0] == 0
@@ -176,7 +176,7 @@ def ways(desk, command):
         yield "another order", lambda: desk.run(command, "--resume", private="turned.jsonl")
 
 
-@pytest.mark.cases(2)
+@pytest.mark.slow
 @EVERY
 def test_a_finished_run_is_known_however_its_reading_is_typed(desk, command):
     assert desk.run(command)[0] == 0
@@ -223,7 +223,7 @@ def test_columns_may_be_named_by_flags_or_by_the_settings_file_from_any_folder(d
     assert desk.kept() == kept
 
 
-@pytest.mark.cases(2)
+@pytest.mark.slow
 @EVERY
 def test_what_an_earlier_build_left_is_resumed_as_it_was_then(desk, command, monkeypatch):
     with monkeypatch.context() as earlier:
@@ -259,7 +259,7 @@ def of_model(monkeypatch, **settings):
         monkeypatch.setattr(kind, "run_settings", settings, raising=False)
 
 
-@pytest.mark.cases(6)
+@pytest.mark.cases(2)
 @WRITING
 @pytest.mark.parametrize("name", SETTINGS)
 def test_a_run_goes_on_with_the_model_that_it_was_begun_with_alone(desk, command, name, monkeypatch):
@@ -281,7 +281,7 @@ def test_a_run_goes_on_with_the_model_that_it_was_begun_with_alone(desk, command
     assert desk.kept() == kept
 
 
-@pytest.mark.cases(4)
+@pytest.mark.cases(1)
 @WRITING
 @pytest.mark.parametrize("reading", [True, False])
 def test_a_run_of_an_earlier_build_whose_model_had_a_name_alone_is_resumed(desk, command, reading, monkeypatch):
@@ -298,6 +298,7 @@ def test_a_run_of_an_earlier_build_whose_model_had_a_name_alone_is_resumed(desk,
     assert "Nothing to do" in desk.run(command, "--resume")[1]
 
 
+@pytest.mark.cases(1)
 @pytest.mark.parametrize("command", ["choice", "synthesize"])
 def test_a_folder_that_was_written_over_gets_no_other_reading_under_the_charge(desk, command):
     desk.stop(command)

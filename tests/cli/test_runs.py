@@ -81,6 +81,7 @@ def desk(tmp_path, capfd, monkeypatch):
 # A finished run
 
 
+@pytest.mark.cases(1)
 @pytest.mark.parametrize("budget", [None, f"{0.05 * (BATCH + 4)},1e-6"])
 def test_a_finished_run_resumes_to_nothing_to_do(desk, budget):
     # With the second budget nothing is left: a resume must not even look for one.
@@ -105,7 +106,7 @@ def test_without_resume_a_finished_file_is_refused_and_left_as_it_is(desk):
     assert desk.charges() == 2 * charged
 
 
-@pytest.mark.cases(3)
+@pytest.mark.cases(1)
 @pytest.mark.parametrize("change", ["cut", "more", "other ids", "no header", "foreign header"])
 def test_a_finished_file_that_was_changed_is_not_taken_for_the_run(desk, change):
     desk.run()
@@ -257,7 +258,7 @@ DAMAGE = {
 }
 
 
-@pytest.mark.cases(2)
+@pytest.mark.cases(1)
 @pytest.mark.parametrize("place", [0, 2, BATCH - 1])
 @pytest.mark.parametrize("damage", DAMAGE.values(), ids=DAMAGE)
 def test_a_damaged_row_is_refused_and_no_answer_behind_it_is_thrown_away(desk, damage, place):
@@ -274,7 +275,7 @@ def test_a_damaged_row_is_refused_and_no_answer_behind_it_is_thrown_away(desk, d
     assert desk.charges() == charged + BATCH - place + 4
 
 
-@pytest.mark.cases(2)
+@pytest.mark.cases(1)
 @pytest.mark.parametrize("kept", [1, 9, 40, -2, -1])
 def test_of_a_torn_last_row_alone_anything_is_cut_off(desk, kept):
     rows, charged = left_by(desk)
@@ -299,7 +300,7 @@ def test_a_finished_file_with_a_row_that_lacks_its_value_is_refused(desk):
     assert "as answers.jsonl.partial" in err
 
 
-@pytest.mark.cases(2)
+@pytest.mark.cases(1)
 @pytest.mark.parametrize("linked", [True, False])
 @pytest.mark.parametrize("text", ["important notes\n", "important notes", '{"id": "mine"}', "{}\n", ""])
 def test_what_is_no_file_of_the_run_is_left_as_it_is(desk, linked, text):
@@ -318,6 +319,7 @@ def test_what_is_no_file_of_the_run_is_left_as_it_is(desk, linked, text):
     assert "answers.jsonl.partial" in err
 
 
+@pytest.mark.cases(1)
 @pytest.mark.parametrize("left", ["folder", "pipe"])
 def test_what_is_no_file_at_all_is_refused(desk, left):
     desk.run()

@@ -129,6 +129,7 @@ def test_a_bad_key_or_value_names_the_file_and_the_key_and_charges_nothing(desk,
     assert not (desk.folder / "t.db").exists()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("colours", ["", "1"])
 def test_help_shows_values_of_the_file_and_obeys_none(desk, monkeypatch, colours):
     monkeypatch.setenv("FORCE_COLOR", colours)
@@ -179,6 +180,7 @@ def test_what_is_typed_leaves_out_what_it_excludes(desk):
     assert (code, json.loads(out)["method"]) == (0, "demonstrations"), err
 
 
+@pytest.mark.slow
 def test_a_fitted_file_is_answered_from_beside_settings_for_records(desk):
     assert desk("fit", "--method", "class-means", "--epsilon", "4", "--out", "f.sotto")[0] == 0
     code, out, err = desk("ask", "late?", "--fitted", "f.sotto")

@@ -142,6 +142,7 @@ VERDICTS = {
 }
 
 
+@pytest.mark.slow
 def test_a_verdict_keeps_its_exit_code_and_is_told_where_stdout_does_not_take_it(wrong, capfd, monkeypatch):
     for words, wanted, told in VERDICTS.values():
         code, out, err = wrong(*words)

@@ -49,7 +49,7 @@ def test_there_are_five_scripts_and_each_says_how_it_is_run():
 QUICK = [script for script in SCRIPTS if script.stem != "synthetic_rows"]
 
 
-@pytest.mark.cases(2)
+@pytest.mark.slow
 @pytest.mark.parametrize("script", QUICK, ids=lambda script: script.stem)
 def test_a_script_runs_with_stand_ins_for_the_model(script, folder, stand_ins, capsys):  # noqa: F811
     require_what_it_needs(script)

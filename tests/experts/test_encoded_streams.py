@@ -48,6 +48,7 @@ def sums(file, *, stream, rules, model=None):
     return [records.sum_of(rule).tolist() for rule in RULES]
 
 
+@pytest.mark.cases(1)
 @pytest.mark.parametrize("name", ["records", "groups"])
 def test_sums_are_the_same_whatever_the_blocks_and_whether_vectors_are_kept(files, monkeypatch, name):
     expected = sums(files[name], stream=False, rules=None)

@@ -212,6 +212,7 @@ def test_scores_carry_the_width_of_the_rule_times_the_change():
         assert scores_of(np.zeros(3, int), rule, change, adjacency).sensitivity == 2_048 * change.widths
 
 
+@pytest.mark.slow
 def test_top_k_plus_holds_the_top_k_of_every_sum_of_clipped_differences():
     # 3,000 random cases, as in the specification's script; without the margin it fails in many.
     dice = np.random.default_rng(5)

@@ -80,7 +80,7 @@ def order(request, monkeypatch):
     )
 
 
-@pytest.mark.cases(40)
+@pytest.mark.cases(20)
 @pytest.mark.usefixtures("order")
 @pytest.mark.parametrize(("partition", "adjacency", "change"), SUPPORTED)
 def test_one_change_touches_at_most_the_slots_of_the_table(partition, adjacency, change):

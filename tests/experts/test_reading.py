@@ -654,6 +654,7 @@ NEIGHBOURS = {
 }
 
 
+@pytest.mark.cases(20)
 @pytest.mark.parametrize("model", MODELS)
 @pytest.mark.parametrize("method", [PoE(5.0), PoE(0.01), RNM()])
 @pytest.mark.parametrize("adjacency", NEIGHBOURS)

@@ -95,6 +95,7 @@ def test_extreme_sizes_neither_overflow_nor_vanish(size):
     assert [abs(x - y) <= 1 for x, y in zip(steps, [expected, -expected, expected, 0], strict=True)] == [True] * 4
 
 
+@pytest.mark.slow
 @settings(max_examples=200, deadline=None)
 @given(row=st.lists(st.floats(-10, 10), min_size=1, max_size=8))
 def test_a_clipped_vector_keeps_its_direction_to_within_the_grid(row):

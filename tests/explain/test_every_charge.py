@@ -61,7 +61,7 @@ def variants(cls):
 # Fits
 
 
-@pytest.mark.cases(6)
+@pytest.mark.cases(3)
 @pytest.mark.parametrize("currency", CURRENCIES)
 @pytest.mark.parametrize("adjacency", list(Adjacency), ids=lambda adjacency: adjacency.value)
 @pytest.mark.parametrize("name", registered_fitters())
@@ -126,7 +126,7 @@ def test_a_fit_is_said_to_be_paid_once(capsys):
 ANSWERS = [(name, more) for name, cls in registered_answerers().items() if cls.private for more in variants(cls)]
 
 
-@pytest.mark.cases(5)
+@pytest.mark.cases(1)
 @pytest.mark.parametrize("currency", CURRENCIES)
 @pytest.mark.parametrize("adjacency", list(Adjacency), ids=lambda adjacency: adjacency.value)
 @pytest.mark.parametrize(("name", "more"), ANSWERS, ids=str)
@@ -351,6 +351,7 @@ NUMBERS = {
 """For every entry of the registries the public numbers that it needs; those of cost models are in ``test_explain``."""
 
 
+@pytest.mark.cases(12)
 @pytest.mark.parametrize("name", NUMBERS)
 def test_every_private_entry_has_a_price_and_every_other_is_refused_in_words(name):
     kind = registered_subjects()[name]

@@ -56,7 +56,7 @@ PRISM = [
 ]
 
 
-@pytest.mark.cases(3)
+@pytest.mark.cases(1)
 @pytest.mark.parametrize(("batch", "temperature", "eta", "stated", "advanced", "ar", "ro"), PRISM)
 def test_prism_by_the_specifications_table(batch, temperature, eta, stated, advanced, ar, ro):
     plan = explain("prism", {"batch": batch, "temperature": temperature, "tokens": 100}, Setting(delta=1e-5))
@@ -73,6 +73,7 @@ def test_prism_by_the_specifications_table(batch, temperature, eta, stated, adva
         assert plan.side(AR).textbook["advanced"] == pytest.approx(advanced, rel=1e-4)
 
 
+@pytest.mark.slow
 def test_prisms_figure_is_judged_under_each_adjacency():
     def told(batch, temperature):
         plan = explain("prism", {"batch": batch, "temperature": temperature, "tokens": 100}, Setting(delta=1e-5))
@@ -103,7 +104,7 @@ def test_poe_5_1_4_a_paper_epsilon_of_one_costs_two_under_replace_one():
     assert "NOT a valid bound under replace-one" in verdict(plan, RO)
 
 
-@pytest.mark.cases(1)
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("epsilon", "tokens", "eta", "advanced"),
     [(4, 32, 0.28606, 0.11848), (8, 64, 0.36819, 0.15217), (8, 128, 0.25838, 0.10801)],
@@ -197,6 +198,7 @@ def test_o13_embeddings(epsilon, drop, swap, wrong, mu):
     assert 2 / (100 * discrete.parameters["sigma"]) == pytest.approx(mu, abs=1e-4)
 
 
+@pytest.mark.cases(1)
 @pytest.mark.parametrize(
     ("rate", "sigma", "right", "stated"), [(0.1, 2, 3.874, 2.337), (0.25, 4, 4.108, 2.691), (0.5, 8, 3.879, 2.597)]
 )
@@ -228,6 +230,7 @@ def test_o21_dpm_splits_by_kappa_and_5_6_5_the_total():
     assert (plan.steps, plan.paper_epsilon) == (7, None)
 
 
+@pytest.mark.slow
 def test_user_level_by_slots_2_6():
     # Specification 2.6: 50 tokens, eta .1, delta 1e-5: 1.460, 3.143, 6.944 for 1, 2, 4 experts a user.
     for slots, expected in ((1, 1.460), (2, 3.143), (4, 6.944)):
@@ -292,6 +295,7 @@ def test_every_example_is_of_a_method_that_releases_something():
     assert set(EXAMPLES) <= released
 
 
+@pytest.mark.cases(5)
 @pytest.mark.parametrize("method", PLACED)
 def test_replace_one_never_costs_less_and_grouping_turns_add_remove_into_a_swap(method):
     alone = explain(method, EXAMPLES[method])

@@ -117,6 +117,7 @@ def rows_of(facts, title):
     return dict(next(section for section in facts.sections if section.title == title).rows)
 
 
+@pytest.mark.slow
 def test_the_order_is_fixed_whatever_is_known(made):
     fitted, ledger = made
     full = facts_of(fitted, ledger=ledger, utility={"a": proportion(3, 4)}, about={"operator": "us"})
@@ -316,6 +317,7 @@ def test_what_the_owner_says_is_escaped(made):
     assert "<i>us" not in page
 
 
+@pytest.mark.slow
 def test_the_command_writes_page_entry_and_json(tmp_path, capfd, monkeypatch):
     monkeypatch.chdir(tmp_path)
     rows = [{"text": f"note {i}", "label": "ab"[i % 2]} for i in range(40)]

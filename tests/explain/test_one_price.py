@@ -61,7 +61,7 @@ def priced_alike(name, more, price, adjacency):
     return explain(name, more, setting).side(adjacency).charge, make_method(name, **more).event(price, adjacency)
 
 
-@pytest.mark.cases(18)
+@pytest.mark.cases(6)
 @pytest.mark.parametrize("adjacency", ADJACENCIES, ids=lambda a: a.value)
 @pytest.mark.parametrize(("name", "more"), METHODS, ids=str)
 def test_an_answer_is_explained_as_it_is_charged(name, more, adjacency):

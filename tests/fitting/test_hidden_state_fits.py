@@ -79,6 +79,7 @@ def test_a_plain_name_fits_the_usual_layer_and_the_file_says_which(place, capsys
     assert {check["holds"] for check in json.loads(out)["checks"]} == {True}
 
 
+@pytest.mark.slow
 def test_another_layer_or_pooling_or_model_is_refused(place, capsys, folder):
     assert fit(capsys, f"hf:{folder},layer=2", "--method", "class-means")[0] == 0
     for other in (f"hf:{folder}", f"hf:{folder},layer=2,pooling=last", f"hf:{folder},layer=2,tokens=9", "fake"):
@@ -142,7 +143,7 @@ def test_where_bits_of_other_texts_show_the_fit_has_no_guarantee_and_says_so(mon
     assert not fitting._isolation.holds
 
 
-@pytest.mark.cases(1)
+@pytest.mark.slow
 @pytest.mark.skipif(importlib.util.find_spec(DEFAULT_PACKAGE) is None, reason="the encoder is not installed")
 @pytest.mark.parametrize(("model", "embedder"), [("hf:{}", "embedded"), ("hf:{},layer=1", "hf:{},layer=1")])
 def test_demonstrations_are_chosen_by_hidden_states_where_a_layer_is_named(

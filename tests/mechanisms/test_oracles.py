@@ -236,6 +236,7 @@ def test_gaussian_noise_is_calibrated_for_its_single_release():
     assert math.sqrt(mechanism.sigma2(scores([1, 0], squared_l2=2))) == pytest.approx(math.sqrt(2) / 0.2472, rel=1e-3)
 
 
+@pytest.mark.slow
 def test_rational_coins_have_the_exponential_odds():
     # 40,000 coins each; five standard deviations, false alarm below 1e-6 a coin. A coin 5 % off is rejected.
     source = SeededRandomness(3)

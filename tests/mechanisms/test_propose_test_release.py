@@ -81,6 +81,7 @@ def test_p6_no_small_world_exceeds_the_larger_of_the_two_deltas(adjacency, sigma
     assert excess(ProposeTestRelease(sigma, failure_delta, 2), adjacency) <= 1e-12
 
 
+@pytest.mark.cases(1)
 @every_adjacency
 def test_p6_the_larger_of_the_two_is_exact_for_the_noise_in_use(adjacency):
     mechanism, epsilons = ProposeTestRelease(1.0, 0.01, 2), [0.0, 0.5, 1.0, 2.0]
@@ -90,6 +91,7 @@ def test_p6_the_larger_of_the_two_is_exact_for_the_noise_in_use(adjacency):
     assert found[-1] > 0.1 * allowed[-1]  # not for want of noise
 
 
+@pytest.mark.slow
 def test_other_set_sizes_keep_the_guarantee_too():
     for k in (1, 3):
         assert excess(ProposeTestRelease(0.5, 0.05, k), RO, most=4) <= 1e-12
@@ -140,7 +142,7 @@ class _NoClamp(ProposeTestRelease):
         return best, int(inside - max(np.delete(scores.values, list(best)))) + scores.sensitivity
 
 
-@pytest.mark.cases(1)
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("mistaken", "least"),
     [

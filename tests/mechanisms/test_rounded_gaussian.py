@@ -151,6 +151,7 @@ def test_noise_for_a_drop_loses_twice_as_much_where_experts_are_swapped():
         assert mechanism.noise_variance(swap) == 4 * mechanism.noise_variance(drop)
 
 
+@pytest.mark.slow
 def test_o14_released_vectors_are_decoded_with_the_continuous_probability():
     # 4,000 releases of (.6, .2) with deviation .3; five standard errors of .827111 are .03.
     summed = vector((600, 200), squared_l2=10**6, grid_step=Fraction(1, 1000))

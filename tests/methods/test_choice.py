@@ -439,6 +439,7 @@ def test_a_ledger_of_rho_is_charged_the_turns():
     assert charge["event"] == "SelfComposedDpEvent"
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(importlib.util.find_spec(DEFAULT_PACKAGE) is None, reason="the encoder is not installed")
 def test_the_real_encoder_chooses_texts_of_a_kind():
     cooking = ["Fry the onions in butter.", "Let the dough rise.", "Boil the pasta.", "Roast the potatoes."]

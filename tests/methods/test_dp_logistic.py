@@ -177,6 +177,7 @@ def delta_of(mu: float, epsilon: float) -> float:
     return float(norm.cdf(mu / 2 - epsilon / mu) - math.exp(epsilon) * norm.cdf(-mu / 2 - epsilon / mu))
 
 
+@pytest.mark.cases(9)
 @every_adjacency
 @pytest.mark.parametrize("iterations", [1, 8, 31])
 @pytest.mark.parametrize("price", [Price(1.0, 1e-6), PRICE, Price(8.0, 1e-5)], ids=lambda p: f"{p.epsilon:g}")

@@ -385,6 +385,7 @@ def test_a_writer_is_refused_where_nothing_is_written_and_candidates_where_texts
 # Candidates that a model writes
 
 
+@pytest.mark.slow
 def test_candidates_are_written_from_public_words_each_once_and_always_the_same():
     prompts = []
 

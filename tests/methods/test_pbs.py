@@ -315,7 +315,7 @@ def test_what_is_refused_leaves_no_ledger_behind(tmp_path, given):
     assert list(tmp_path.iterdir()) == []
 
 
-@pytest.mark.cases(1)
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("method", "epsilon", "delta", "problem"),
     [

@@ -236,7 +236,7 @@ class _Mean(_NoClip):
         return Scores(scores.values // heard, sensitivity=max(1, scores.sensitivity // 4), adjacency=RO)
 
 
-@pytest.mark.cases(1)
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("mistake", "adjacency"),
     [

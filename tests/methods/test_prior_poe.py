@@ -69,6 +69,7 @@ def test_no_world_exceeds_the_stated_price(method, adjacency):
         assert excess(method, adjacency, Price(epsilon)) <= 1e-9
 
 
+@pytest.mark.cases(1)
 @every_adjacency
 def test_the_price_is_nearly_used_so_that_the_bound_is_no_accident(adjacency):
     assert excess(PriorPoE(clip=1.5, prior_weight=0), adjacency, Price(1.0)) > -0.02

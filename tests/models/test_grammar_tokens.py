@@ -103,6 +103,7 @@ def test_every_text_is_an_object_of_the_schema_on_one_line_as_rows_are_shown(nam
         assert json.dumps(json.loads(line), ensure_ascii=False) == line
 
 
+@pytest.mark.slow
 def test_an_end_is_allowed_where_the_object_is_complete_and_nowhere_else():
     model, chance = fake(), random.Random(2)
     eos_tokens, line = set(model.eos_tokens), model.encode("\n")[0]
@@ -241,6 +242,7 @@ def test_the_bytes_of_tokens_put_together_are_what_a_tokenizer_decodes(made):
         assert b"".join(found[token] for token in tokens).strip() == "Ærø then".encode()
 
 
+@pytest.mark.slow
 def test_the_bytes_of_the_embedded_models_tokens_carry_their_blanks(embedded):
     found, tokens = embedded.token_bytes(), embedded.encode('{"name": "two words"}')
     assert b"".join(found[token] for token in tokens) == b' {"name": "two words"}'

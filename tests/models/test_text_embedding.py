@@ -66,6 +66,7 @@ def test_the_built_in_encoder_finds_two_ways_of_saying_it_alike(tmp_path, monkey
     assert vectors[0] @ vectors[4] > vectors[0] @ vectors[2] + 0.2
 
 
+@pytest.mark.slow
 def test_an_encoder_and_a_language_model_embed_by_name(tmp_path, monkeypatch):
     pytest.importorskip("transformers")
     from tests.models import tiny

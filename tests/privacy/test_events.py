@@ -5,6 +5,8 @@ from __future__ import annotations
 import subprocess
 import sys
 
+import pytest
+
 CODE = """
 import pickle, sys
 from sottovoce.privacy import events
@@ -21,6 +23,7 @@ assert issubclass(events.BoundedRange, dp_accounting.DpEvent)
 """
 
 
+@pytest.mark.slow
 def test_who_imports_the_whole_package_later_finds_the_same_classes():
     done = subprocess.run([sys.executable, "-W", "ignore", "-c", CODE], capture_output=True, text=True)
     assert done.returncode == 0, done.stderr

@@ -167,6 +167,7 @@ def test_a_jpeg_that_is_turned_without_loss_is_the_same_record(colours, way):
     assert known([{"image": turned}], [{"image": TURNED["4:4:4" if colours == "4:2:0" else "4:2:0"][way]}]) == [False]
 
 
+@pytest.mark.slow
 def test_a_picture_is_one_however_it_is_turned_and_whatever_is_alike_in_it():
     source = np.random.default_rng(5)
     for case in range(60):

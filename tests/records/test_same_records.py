@@ -244,6 +244,7 @@ def test_a_mark_says_nothing_without_its_key_and_finds_a_record_by_its_texts():
     assert not np.isin(marks_of([row], b"another key" * 2), marks).any()
 
 
+@pytest.mark.slow
 def test_a_pictures_file_name_tells_nothing_beside_the_picture_and_what_it_does_without():
     pictures = ["iVBORw0KGgo" + f"{number:04}AbCdEfGh" * 20 for number in range(6)]
     rows = [{"id": f"dax/photo {n % 3}.png", "image": picture, "label": "dax"} for n, picture in enumerate(pictures)]

@@ -83,6 +83,7 @@ def test_a_file_with_some_pages_of_a_write_is_refused_or_one_of_the_two(account,
         assert found.count(None) > 1, f"{what}: no mixture of its pages is torn"
 
 
+@pytest.mark.slow
 def test_without_verifying_it_a_torn_file_would_be_believed(account, path, tmp_path, monkeypatch):
     # The planted mistake: balances and history of two moments are taken for one ledger.
     write = write_of(path, lambda: account.reserve([charge("first")]))

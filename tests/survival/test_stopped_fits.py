@@ -153,6 +153,7 @@ def test_sums_are_kept_no_more_often_than_every_few_seconds(place, monkeypatch):
     assert found == [1, 1, 1, 4, 4]
 
 
+@pytest.mark.slow
 def test_a_store_that_cannot_be_written_keeps_nothing_and_stops_nothing(place, monkeypatch):
     def refused(file, content):
         raise PermissionError(13, "no")

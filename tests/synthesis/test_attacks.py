@@ -234,6 +234,7 @@ def test_two_processes_do_not_write_into_one_folder(tmp_path):
     staged(tmp_path, icl, resume=True)
 
 
+@pytest.mark.slow
 def test_a_round_that_is_whole_leaves_also_where_a_copy_of_the_folder_was_charged_for_more(tmp_path, monkeypatch):
     icl = writer(tmp_path / "a.db")
     mine, save = staged(tmp_path, icl), Checkpoint.save
@@ -303,7 +304,7 @@ def charges_of(desk):
     return len(of_kind(desk.folder / "notes.db", "reserve"))
 
 
-@pytest.mark.cases(1)
+@pytest.mark.slow
 @pytest.mark.parametrize("method", ["invisible-ink", "choice"])
 def test_rows_that_are_finished_are_not_paid_again_where_their_folder_was_half_removed(desk, monkeypatch, method):
     words = TERMS_OF_COMMAND
@@ -374,7 +375,7 @@ def test_what_was_left_out_is_not_charged_once_the_run_noted_its_output(desk, mo
     assert not (desk.folder / "demos.jsonl.partial").exists()
 
 
-@pytest.mark.cases(1)
+@pytest.mark.slow
 @pytest.mark.parametrize("file", ["demos.jsonl", "demos.jsonl.certificate.json"])
 def test_a_file_that_came_up_meanwhile_is_left_alone(desk, monkeypatch, file):
     write = Checkpoint._write
@@ -394,7 +395,7 @@ def test_a_file_that_came_up_meanwhile_is_left_alone(desk, monkeypatch, file):
     assert desk("verify", "certificate", "demos.jsonl.certificate.json", "--ledger", "notes.db")[0] == 0
 
 
-@pytest.mark.cases(2)
+@pytest.mark.cases(1)
 @pytest.mark.parametrize("broken", range(1, 11))
 def test_a_full_disk_at_any_write_is_an_error_in_words_and_loses_nothing_that_left(desk, monkeypatch, broken):
     # Writes: header, three times room and a round, what the run ends with, certificate, rows.
@@ -433,7 +434,7 @@ def no_collector():
     gc.enable()
 
 
-@pytest.mark.cases(2)
+@pytest.mark.cases(1)
 @pytest.mark.usefixtures("no_collector")
 @pytest.mark.parametrize("where", ["read", "step", "read in a group"])
 def test_an_interrupt_while_the_model_works_keeps_what_is_paid(desk, monkeypatch, where):
@@ -465,7 +466,7 @@ def test_an_interrupt_while_the_model_works_keeps_what_is_paid(desk, monkeypatch
     assert len(of_kind(desk.folder / "notes.db", "reserve")) == 3
 
 
-@pytest.mark.cases(2)
+@pytest.mark.cases(1)
 @pytest.mark.parametrize("text", ['{"a": NaN}', '{"a": 1e999}', '{"a": "\\ud800"}', '{"a": ' + "[" * 9999])
 def test_no_text_that_a_model_writes_stops_a_run_that_is_paid(desk, monkeypatch, text):
     (desk.folder / "a.schema.json").write_text(json.dumps({"type": "object", "properties": {"a": {}}}), "utf-8")
@@ -490,7 +491,7 @@ def test_texts_with_other_line_separators_are_found_again_after_a_crash(tmp_path
 # Absurd options
 
 
-@pytest.mark.cases(24)
+@pytest.mark.cases(12)
 @pytest.mark.parametrize(
     "words",
     [

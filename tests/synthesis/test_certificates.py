@@ -55,6 +55,7 @@ def test_everything_holds_with_rows_ledger_and_records(made):
     assert [check.holds for check in checks] == [True] * 11, [check for check in checks if not check.holds]
 
 
+@pytest.mark.slow
 def test_a_parameter_given_as_a_fraction_is_certified_as_the_float_that_was_used(tmp_path):
     for name, option in (("invisible-ink", "temperature"), ("amin", "public_temperature")):
         run = writer(method=make_decoder(name, **{option: Fraction(4, 3)}))

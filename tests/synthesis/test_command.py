@@ -77,7 +77,7 @@ def kept(desk):
     return {file.name: file.read_bytes() for file in desk.folder.iterdir() if file.is_file()}
 
 
-@pytest.mark.cases(1)
+@pytest.mark.slow
 @pytest.mark.parametrize("name", ["demos.jsonl", "demos.csv"])
 def test_a_finished_run_resumes_to_nothing_to_do(desk, name):
     words = (*COMMAND[:-1], name)
@@ -92,6 +92,7 @@ def test_a_finished_run_resumes_to_nothing_to_do(desk, name):
     assert again == {**first, **counted}
 
 
+@pytest.mark.slow
 def test_a_finished_run_is_told_on_a_terminal(finished_desk):
     code, out, err = finished_desk(*COMMAND, "--resume")
     assert (code, out) == (0, "")
@@ -183,6 +184,7 @@ def test_a_folder_beside_finished_rows_is_a_run_of_its_own(finished_desk):
     assert (folder / "round-1").read_text("utf-8") == "paid"
 
 
+@pytest.mark.slow
 def test_the_summary_as_json(desk):
     code, out, _ = desk(*COMMAND, "--json")
     told = json.loads(out)
@@ -277,7 +279,7 @@ def test_no_private_text_is_in_anything_but_the_rows(desk):
     assert not any(f"zq{i}xv" in text for i in range(9) for text in (out, err, ledger, proof))
 
 
-@pytest.mark.cases(1)
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("flags", "given", "ending"),
     [

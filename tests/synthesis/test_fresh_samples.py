@@ -45,7 +45,7 @@ def test_a_run_is_one_point_of_the_ledger_and_its_certificate_holds(desk):
     assert len(certificate["ledger"]) == 1
 
 
-@pytest.mark.cases(2)
+@pytest.mark.cases(1)
 @pytest.mark.parametrize(("epsilon", "texts", "tokens"), [("1", "1", "3"), ("3", "2", "8"), ("0.5", "1", "3")])
 def test_a_certificate_is_priced_by_the_bounds_of_its_plan(desk, epsilon, texts, tokens):
     """By another bound, which plans of samples do not look at, a few of these cost a little less."""
@@ -83,6 +83,7 @@ def other_processor(monkeypatch):
     accountant._bound.cache_clear()
 
 
+@pytest.mark.slow
 def test_a_paid_run_goes_on_and_is_known_where_another_processor_rounds_its_price(desk, other_processor, monkeypatch):
     def interrupted(*given, **more):
         raise KeyboardInterrupt
@@ -105,6 +106,7 @@ def test_a_paid_run_goes_on_and_is_known_where_another_processor_rounds_its_pric
     assert (code, "differs from what this command writes in" in err) == (2, True), err
 
 
+@pytest.mark.slow
 def test_a_certificate_of_a_run_with_a_lost_draw_holds_on_another_processor(desk, other_processor, monkeypatch):
     def stopped(account, *given, **more):
         begin(account, *given, **more)
@@ -126,6 +128,7 @@ def test_a_certificate_of_a_run_with_a_lost_draw_holds_on_another_processor(desk
             assert (code, factor) == (0, factor), out
 
 
+@pytest.mark.cases(1)
 @pytest.mark.parametrize("charged", [False, True])
 def test_a_folder_that_was_edited_lowers_no_price(desk, monkeypatch, charged):
     """Before it is charged a run costs what it costs here, and afterwards what the ledger holds."""
@@ -193,6 +196,7 @@ def test_the_price_with_draws_that_were_lost_is_finite_at_every_delta():
             assert lost.delta == pytest.approx((1 + more) * delta, rel=1e-15)
 
 
+@pytest.mark.slow
 def test_fresh_samples_buy_more_weight_than_a_fixed_batch():
     price, order = Price(3, 1e-6), SynthesisConfig(per_label=2, tokens=8, experts=40)
     fixed, fresh = (

@@ -89,6 +89,7 @@ def test_a_text_is_one_line_and_over_with_its_last_brace(tmp_path):
     checkpoint.close()
 
 
+@pytest.mark.slow
 def test_what_is_private_is_still_what_is_written():
     # Experts vote among the words that the schema allows: the grammar does not choose for them.
     def says(prompt, text):
@@ -207,6 +208,7 @@ def test_a_text_that_comes_to_a_dead_end_is_unreadable_and_the_run_goes_on(monke
     assert all(2 < one.tokens < ORDER.tokens for one in found)
 
 
+@pytest.mark.slow
 def test_tokens_that_the_public_prompt_cannot_score_are_a_dead_end_and_no_error():
     def never_closes(prompt, text):
         logits = [0.0] * (len(PIECES) + 2)

@@ -78,7 +78,7 @@ def kinds(icl) -> list[str]:
 # What a draw runs into is the end of the text
 
 
-@pytest.mark.cases(1)
+@pytest.mark.slow
 @pytest.mark.parametrize("secret", [True, False])
 def test_a_public_prompt_that_breaks_off_ends_the_text_and_is_no_failure(secret, tmp_path):
     seen = set()

@@ -96,6 +96,7 @@ def test_an_expert_whose_writer_failed_is_a_null_expert(monkeypatch):
     assert len(asked) == 2
 
 
+@pytest.mark.cases(1)
 @pytest.mark.parametrize(
     ("name", "tokens", "adjacency"),
     [("invisible-ink", 2, Adjacency.ADD_REMOVE), ("prism", 1, Adjacency.REPLACE_ONE), ("amin", 1, Adjacency.ZERO_OUT)],

@@ -100,6 +100,7 @@ MECHANISMS = (
 )
 
 
+@pytest.mark.cases(5)
 @pytest.mark.parametrize("mechanism", MECHANISMS, ids=lambda mechanism: type(mechanism).__name__)
 @pytest.mark.parametrize("adjacency", [AR, RO])
 def test_exact_leakage_never_exceeds_the_event_and_half_of_the_noise_does(mechanism, adjacency):

@@ -62,6 +62,7 @@ LABEL_METHODS = [row.name for row in coverage() if row.kind == "label" and row.r
 TOKEN_METHODS = [row.name for row in coverage() if row.kind == "token" and row.reason is None]
 
 
+@pytest.mark.cases(4)
 @pytest.mark.parametrize("adjacency", list(Adjacency))
 @pytest.mark.parametrize("name", LABEL_METHODS)
 def test_no_single_change_exceeds_the_proof_of_a_label(name, adjacency):
@@ -78,6 +79,7 @@ def test_no_single_change_exceeds_the_proof_of_any_noise_on_votes(noise):
     assert worst.tried == 4 * 3
 
 
+@pytest.mark.cases(5)
 @pytest.mark.parametrize("adjacency", list(Adjacency))
 @pytest.mark.parametrize("name", TOKEN_METHODS)
 def test_no_single_change_exceeds_the_proof_of_a_token(name, adjacency):

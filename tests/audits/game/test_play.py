@@ -55,7 +55,7 @@ def responding(epsilon, seed):
     return FunctionGame("response", lambda rows, question: "ca"[(source.below(scale) < keep) != is_there(rows)])
 
 
-@pytest.mark.cases(2)
+@pytest.mark.cases(1)
 @pytest.mark.parametrize("method", ["poe", "rnm", "prior-poe"])
 @pytest.mark.parametrize("insertion", [Insertion.REPLACE, Insertion.ADD, Insertion.BLANK])
 def test_a_sound_method_keeps_its_claim_under_every_adjacency(method, insertion):
@@ -209,6 +209,7 @@ def test_only_noise_is_drawn_again():
     world.close()
 
 
+@pytest.mark.slow
 def test_samples_of_records_are_drawn_for_every_answer():
     model = FakeScorer()
     pbs = make_method("pbs", subsamples=3, sampling_probability=0.5)

@@ -203,7 +203,7 @@ def test_what_lies_above_the_proof_is_named():
 WITH_LAW = {**{name: pair_of for name, (_, pair_of) in pairs.OTHERS.items()}, "prism": token_pairs.token_pairs("prism")}
 
 
-@pytest.mark.cases(1)
+@pytest.mark.slow
 @pytest.mark.parametrize("name", sorted(WITH_LAW))
 def test_releases_of_a_worst_pair_follow_its_laws(name):
     worst = WITH_LAW[name](4.0, Adjacency.REPLACE_ONE, SeededRandomness(5))

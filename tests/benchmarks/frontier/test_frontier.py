@@ -140,6 +140,7 @@ def test_an_answer_has_the_better_of_two_currencies():
     assert thousand > 4.0 / 1000
 
 
+@pytest.mark.slow
 def test_a_fit_is_drawn_once_for_both_kinds_of_names_unless_it_asks_the_model(monkeypatch, tmp_path):
     monkeypatch.setattr(runner, "open_model", lambda spec, store: FakeScorer())
     monkeypatch.setattr(rows, "FOREIGN", {})

@@ -56,7 +56,7 @@ def drawn(method, output, price, draws, seed):
 # Laws
 
 
-@pytest.mark.cases(1)
+@pytest.mark.slow
 @BOTH
 @pytest.mark.parametrize("name", sorted(e.SELECTING))
 def test_the_law_of_a_method_is_how_often_it_chooses(name, adjacency):
@@ -151,6 +151,7 @@ def test_a_wrong_deviation_of_subsampling_is_noticed(factor, adjacency, subsampl
     assert too_far(counts[adjacency], e.pbs_laws(PBS, said, PBS_PRICE, adjacency)[0], DRAWS)
 
 
+@pytest.mark.slow
 def test_many_labels_far_apart_and_equal_ones_have_a_law_that_sums_to_one():
     far = np.log(np.full((1, 4, 14), 1e-12))
     far[..., 3] = 0.0

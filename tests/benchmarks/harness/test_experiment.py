@@ -237,6 +237,7 @@ def test_one_piece_has_every_method_and_reference_once(bench):
     assert all(0 <= value <= 100 for value in found.values())
 
 
+@pytest.mark.slow
 def test_more_epsilons_adjacencies_and_methods_ask_nothing_more(bench):
     first = dict(measure_accuracy(bench, PIECE))
     asked = bench.scorer.asked

@@ -83,6 +83,7 @@ def test_rows_that_references_answer_from_are_those_that_are_checked(folder, cap
     assert "note number" not in told.err
 
 
+@pytest.mark.slow
 def test_the_message_names_a_way_out_and_it_is_one(folder, capsys):
     few = jsonl(folder / "few.jsonl", NOTES[:9])
     capsys.readouterr()

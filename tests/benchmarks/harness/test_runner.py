@@ -159,7 +159,7 @@ def test_a_run_may_be_killed_again_and_again(tmp_path, model, uninterrupted):
     assert len(measured) == len(set(measured)) == 6
 
 
-@pytest.mark.cases(3)
+@pytest.mark.cases(1)
 @pytest.mark.parametrize("kept", [0, 1, 20, 200, -2, -1])
 def test_a_torn_last_line_costs_that_piece_alone(tmp_path, model, uninterrupted, kept):
     with pytest.raises(Broken):
@@ -214,7 +214,7 @@ def test_what_is_of_no_run_is_left_as_it_is(tmp_path, model, text, restart):
     assert partial(tmp_path).read_text() == text
 
 
-@pytest.mark.cases(3)
+@pytest.mark.cases(1)
 @pytest.mark.parametrize("damage", ["x", "[]", "", '{"piece": {}}', '{"piece": {"task": "t"', HUGE])
 def test_a_damaged_piece_is_refused_and_no_other_is_thrown_away(tmp_path, model, uninterrupted, damage):
     with pytest.raises(Broken):
@@ -242,6 +242,7 @@ def test_two_processes_do_not_write_one_run(tmp_path, model):
     assert len(Result.read(run_in(tmp_path, Twice())).cells) == 6
 
 
+@pytest.mark.cases(1)
 @pytest.mark.parametrize(
     "other",
     [{"seeds": 4}, {"queries": 5}, {"epsilons": (1.0, 2.0)}, {"records": (3,)}, {"names": ("own",)}],
@@ -290,7 +291,7 @@ def test_missing_rows_are_said_before_the_first_piece(tmp_path, model):
 # Nothing is asked twice
 
 
-@pytest.mark.cases(1)
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("experiment", "settings", "other"),
     [
@@ -355,6 +356,7 @@ def test_a_result_of_other_settings_is_replaced_when_that_is_said_alone(tmp_path
     assert file.read_bytes() == before
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("pieces", [0, 2])
 def test_restart_is_said_for_the_result_that_is_there_then(tmp_path, model, pieces):
     more = replace(SETTINGS, queries=6)
@@ -466,6 +468,7 @@ def test_an_experiment_has_the_name_it_is_loaded_by(name):
     assert load_experiment(name).name == name
 
 
+@pytest.mark.cases(1)
 @pytest.mark.parametrize(
     ("model", "suffix"),
     [

@@ -331,6 +331,7 @@ os.kill(os.getpid(), signal.SIGKILL)
 """
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(not hasattr(signal, "SIGKILL"), reason="this system cannot kill so")
 def test_a_writer_that_is_killed_leaves_a_usable_file(tmp_path):
     file = tmp_path / "scores.db"

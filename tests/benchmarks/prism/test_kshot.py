@@ -103,6 +103,7 @@ def test_controls_are_above_or_below_as_they_should_be(unjudged, tmp_path, monke
     assert result.cell(**at, method=e.ZERO_SHOT).mean == pytest.approx(100 / 8)
 
 
+@pytest.mark.slow
 def test_calibration_takes_off_what_is_said_to_questions_without_content(unjudged, tmp_path, monkeypatch):
     # A model that leans to the first label by more than it knows: plain it says the first, calibrated the truth.
     def leaning(the_task, context, query):

@@ -199,6 +199,7 @@ def test_a_batch_holds_the_candidate_or_its_stand_in_or_neither(copies, tmp_path
         assert counts == [2 * len(METHODS), len(METHODS), len(METHODS)]
 
 
+@pytest.mark.slow
 def test_what_a_text_becomes_is_one_demonstration_of_its_label(copies, tmp_path, monkeypatch):
     seen = []
 

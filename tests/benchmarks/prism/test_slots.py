@@ -153,6 +153,7 @@ def test_every_arm_is_measured_and_what_is_shown_decides_the_answers(data, monke
     assert len(shown.reading) == 2 * (1 + 2) + 1
 
 
+@pytest.mark.slow
 def test_a_file_without_a_usable_row_answers_as_nothing_shown_does(data, monkeypatch):
     bad = " " + json.dumps({"text": "what is it", "slot": "horror"})
 

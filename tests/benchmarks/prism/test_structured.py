@@ -101,6 +101,7 @@ def test_every_arm_is_measured_free_and_with_grammar(data, monkeypatch):
     assert any("with grammar" in table.title for table in shown.tables)
 
 
+@pytest.mark.slow
 def test_a_model_that_writes_the_record_is_told_from_one_that_does_not(data, monkeypatch):
     settings = Settings(**{**vars(SETTINGS), "seeds": 1, "adjacencies": ("replace-one",)})
     monkeypatch.setattr(p, "OPTIONS", (w.FREE,))

@@ -17,7 +17,7 @@ REQUESTS = [
 ]
 
 
-@pytest.mark.cases(1)
+@pytest.mark.slow
 @pytest.mark.parametrize("kind", ["plain", "chat"])
 def test_a_text_is_that_of_the_request_by_itself(kind):
     from sottovoce.models.writing.writer import TransformersWriter

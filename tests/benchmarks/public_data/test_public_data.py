@@ -233,6 +233,7 @@ def test_the_writer_that_repeats_has_no_answer_of_its_own():
     assert writer_of(REPEATS).name == REPEATS
 
 
+@pytest.mark.slow
 def test_the_score_of_several_draws_is_their_mean():
     asked, key = [("a", "one two three four"), ("b", "five six seven eight")], Key("w", "own", "m")
     right, wrong = [given for _, given in asked], ["nine", "ten"]

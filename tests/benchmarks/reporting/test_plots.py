@@ -43,7 +43,7 @@ def several(count: int, x: tuple = EPSILONS) -> list[Series]:
     return [Series(f"method number {place}", x, rows[place], low[place], high[place]) for place in range(count)]
 
 
-@pytest.mark.cases(1)
+@pytest.mark.slow
 @pytest.mark.parametrize("kind", plots.KINDS)
 def test_both_files_are_written(tmp_path, kind):
     paths = plots.draw(figure(*several(2), kind=kind), tmp_path / "new", "poetry")
@@ -104,7 +104,7 @@ def test_a_name_that_is_no_file_name_is_refused(tmp_path, prefix):
     assert list(tmp_path.iterdir()) == []
 
 
-@pytest.mark.cases(1)
+@pytest.mark.slow
 @pytest.mark.parametrize("kind", plots.KINDS)
 def test_empty_series_and_gaps_are_drawn_as_such(kind):
     nothing = figure(Series("empty", [], []), Series("gap", [1, 2], [math.nan, math.inf]), kind=kind, log_y=True)
@@ -114,6 +114,7 @@ def test_empty_series_and_gaps_are_drawn_as_such(kind):
     assert "no data" in texts(svg(figure(kind=kind)))
 
 
+@pytest.mark.slow
 def test_a_bar_that_was_not_measured_is_marked_and_one_of_zero_is_not():
     measured = Series("a", ["sst2", "trec"], [0.0, 80.0])
     missing = Series("b", ["sst2", "trec"], [math.nan, 80.0])
@@ -190,6 +191,7 @@ def test_bars_of_a_group_stand_side_by_side_with_their_intervals_from_end_to_end
     assert eos_tokens == {(height - 1, height + 1) for height in range(6)}
 
 
+@pytest.mark.slow
 def test_a_name_is_shown_letter_by_letter():
     names = ['<script>&"', "$x_1$", "_hidden", "bell\x07\x00"]
     drawn = svg(figure(*(Series(name, [1, 2], [1, 2]) for name in names)))
@@ -199,6 +201,7 @@ def test_a_name_is_shown_letter_by_letter():
     assert b"Oblique" not in drawn  # a formula would be set in slanted letters
 
 
+@pytest.mark.slow
 def test_a_reference_of_one_value_is_a_level_across_the_axes():
     levels = [Series(name, x, [60.0], reference=True) for name, x in (("soft sum", []), ("full context", [1.0]))]
     drawn = figure(*several(1), *levels)

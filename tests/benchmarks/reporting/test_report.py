@@ -94,6 +94,7 @@ def drawings(html: str) -> list[str]:
     return [b64decode(found).decode() for found in re.findall(r'src="data:image/svg\+xml;base64,([^"]*)"', html)]
 
 
+@pytest.mark.slow
 def test_the_page_is_well_formed_and_fetches_nothing(html):
     assert Page(html).wrong == []
     outside = re.sub(r'src="data:[^"]*"', "", html)
@@ -195,6 +196,7 @@ def test_short_rows_are_filled_and_an_empty_report_is_still_a_page(tmp_path):
     assert Page(written(tmp_path)).wrong == []
 
 
+@pytest.mark.slow
 def test_the_same_sections_give_the_same_page(html, tmp_path):
     one, other = (written(tmp_path, SECTION) for _ in range(2))
     assert one == other != html
@@ -242,6 +244,7 @@ def test_markdown_shows_a_text_as_it_is(text, marked):
     assert report.escaped(text) == marked
 
 
+@pytest.mark.slow
 def test_a_markdown_page_links_the_figures_that_are_drawn(tmp_path):
     pytest.importorskip("matplotlib", reason="the extra 'plots' is not installed")
     section = replace(SECTION, experiment="poetry-table1")

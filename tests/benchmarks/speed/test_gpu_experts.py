@@ -46,6 +46,7 @@ def report(tmp_path_factory):
     return json.loads(out.read_text("utf-8"))
 
 
+@pytest.mark.slow
 def test_the_shape_is_that_of_qwen3_4b():
     # Published: 4.02 B parameters. By hand: a tied vocabulary, 36 layers of four projections, three of the MLP, two
     # norms over the width and two over a head; a last norm.
@@ -179,6 +180,7 @@ def test_a_loaded_model_scores_as_it_does_from_its_folder(scorer, tmp_path):
     assert scorer.name == "hf:small"
 
 
+@pytest.mark.slow
 def test_a_loaded_model_is_never_cast():
     made = random_model(SMALL, device="cpu", dtype="bfloat16")
     assert TransformersScorer("small", loaded=made).model.dtype == torch.bfloat16

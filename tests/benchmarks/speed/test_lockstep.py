@@ -84,6 +84,7 @@ def test_it_reports_every_way_with_its_spread(tmp_path, capsys):
     assert report["model"]["vocab_size"] == 9000
 
 
+@pytest.mark.slow
 def test_prompts_have_the_lengths_that_were_asked_for_and_the_beginning_in_common(ids):
     assert all(each[:20] == ids[0][:20] for each in ids)
     assert all(50 <= len(each) <= 61 for each in ids)

@@ -27,6 +27,7 @@ def test_a_command_is_measured_by_the_processor(monkeypatch, tmp_path):
     assert 0.01 < row["least"] <= row["processor_seconds"] <= row["most"]
 
 
+@pytest.mark.slow
 def test_a_command_that_fails_makes_no_figure(tmp_path):
     with pytest.raises(ModelError, match="'plan' ended with exit code 2"):
         startup._run(tmp_path, ["plan", "--no-such-option"])

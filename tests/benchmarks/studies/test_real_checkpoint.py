@@ -54,6 +54,7 @@ def test_every_method_stands_there_as_it_is_and_calibrated(result):
             assert result.cell(**at, method=name, adjacency="replace-one", epsilon=4.0, option=option)
 
 
+@pytest.mark.slow
 def test_tables_hold_every_cell_and_the_reading_every_task(result):
     shown = study.section(result)
     titles = [table.title for table in shown.tables]

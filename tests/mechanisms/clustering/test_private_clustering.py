@@ -98,7 +98,7 @@ def test_o21_widths_are_attained_on_two_axes():
     assert range_of_change(moved, joined, 1, 8, 36) == Fraction(86, 5)
 
 
-@pytest.mark.cases(1)
+@pytest.mark.slow
 @pytest.mark.parametrize(("axes", "most"), [(1, (8.6, 13.6)), (2, (12.2, 17.2)), (3, (12.2, 17.2))])
 @pytest.mark.parametrize("half_window", [1, 3])
 def test_o21_widths_hold_and_are_nearly_attained_in_random_search(axes, most, half_window):
@@ -650,6 +650,7 @@ def sphere(count: int, clusters: int, spread: float, seed: int = 0) -> tuple[np.
     return vectors / np.linalg.norm(vectors, axis=1, keepdims=True), truth
 
 
+@pytest.mark.slow
 def test_raw_coordinates_of_unit_vectors_give_one_cluster_and_a_public_projection_finds_them():
     vectors, truth = sphere(2000, 4, 0.2)
     # As published: eight intervals in [-1, 1]. Coordinates lie within 5/sqrt(384) = .26 of 0, so the outer intervals

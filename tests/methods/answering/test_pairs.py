@@ -55,6 +55,7 @@ def plan_price(plan):
     return Price(4.0, plan.report.delta)
 
 
+@pytest.mark.slow
 def test_pairs_like_the_records_are_drawn_and_a_file_keeps_them():
     seen: Counter[tuple[str, str]] = Counter()
     for seed in range(8):

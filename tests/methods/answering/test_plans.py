@@ -60,6 +60,7 @@ def test_a_charge_is_one_point_where_a_ledger_adds_epsilons_and_the_event_where_
     assert plan.epsilon == pytest.approx(2.0, rel=1e-3)
 
 
+@pytest.mark.cases(8)
 @pytest.mark.parametrize("delta", [0.0, 1e-6, 0.01])
 @pytest.mark.parametrize("adds", [True, False])
 @pytest.mark.parametrize(("selection", "k"), [("joint", 4), ("one-shot", 2), ("one-shot", 12), ("ptr", 4)])
@@ -272,6 +273,7 @@ def test_a_writer_that_answers_half_is_no_public_side():
 # One price: what is explained is what is charged
 
 
+@pytest.mark.cases(8)
 @pytest.mark.parametrize("adjacency", list(Adjacency), ids=lambda adjacency: adjacency.value)
 @pytest.mark.parametrize("shots", [1, 4])
 @pytest.mark.parametrize(

@@ -39,6 +39,7 @@ def planned(decoder, adjacency, price=None, **more):
     return decoder.plan(price, adjacency=adjacency, change=change_of(adjacency), **more)
 
 
+@pytest.mark.cases(6)
 @every_open_decoder
 @every_adjacency
 def test_a_plan_fits_its_price_and_nothing_slightly_dearer_does(decoder, adjacency):
@@ -176,6 +177,7 @@ FIXED = [
 ]
 
 
+@pytest.mark.cases(4)
 @pytest.mark.parametrize("decoder", FIXED, ids=str)
 @every_adjacency
 def test_a_text_ends_by_its_end_token_or_its_length_and_holds_no_control_token(decoder, adjacency):

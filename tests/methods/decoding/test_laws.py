@@ -57,6 +57,7 @@ def test_no_token_loses_more_than_its_bounded_range(decoder, adjacency):
     assert excess(plan, [*SHARP, *random_worlds(WORLDS, seed=1)]) <= 1e-9
 
 
+@pytest.mark.cases(6)
 @every_bounded_decoder
 @every_adjacency
 def test_the_bounded_range_is_nearly_used_so_that_the_bound_is_no_accident(decoder, adjacency):

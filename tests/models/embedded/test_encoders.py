@@ -62,7 +62,7 @@ POOLED = {
 }
 
 
-@pytest.mark.cases(1)
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("mode", "said"),
     [
@@ -148,6 +148,7 @@ def test_no_other_text_changes_a_bit(scorer):
     assert (scorer.isolation, isinstance(scorer, Embedder)) == (Isolation.BY_CONSTRUCTION, True)
 
 
+@pytest.mark.slow
 def test_without_a_head_names_say_nothing_and_examples_do(scorer, folder):
     mean = TransformerEncoder(Path(folder), recipe=recipe_of(Path(folder))).encode(public_texts()).mean(axis=0)
     assert scorer.head.text_mean == pytest.approx(mean, abs=1e-6)

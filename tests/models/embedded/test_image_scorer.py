@@ -272,6 +272,7 @@ def test_without_an_example_every_name_is_equally_likely(scorer):
     assert np.exp(scores).sum(axis=-1) == pytest.approx(1)
 
 
+@pytest.mark.slow
 def test_an_unlike_example_makes_its_own_name_less_likely_than_every_other(scorer):
     prepared = scorer.prepare(TASK, [[example] for example in EXAMPLES])
     scores = prepared.score(QUERIES)
@@ -367,6 +368,7 @@ def test_no_bit_of_an_experts_scores_depends_on_other_experts_or_on_the_order_of
         assert np.array_equal(some, together[np.ix_(asked, experts)], equal_nan=True)
 
 
+@pytest.mark.slow
 def test_the_embedding_of_a_picture_is_the_same_beside_others_and_from_many_threads():
     encoder, pictures = ImageEncoder(), [query["image"] for query in QUERIES]
     together = encoder.encode(pictures)
@@ -428,6 +430,7 @@ def test_a_broken_question_spoils_its_own_answer_and_no_other(scorer):
 # What it keeps and what it tells
 
 
+@pytest.mark.slow
 def test_scores_are_the_same_with_and_without_a_cache_and_examples_are_embedded_once(scorer, tmp_path, monkeypatch):
     expected = scorer.prepare(TASK, [EXAMPLES, EXAMPLES[:1]]).score(QUERIES[:2])
     assert np.array_equal(
@@ -593,6 +596,7 @@ def test_quick_training_on_made_up_drawings_writes_weights_that_load_and_the_sam
     EmbeddedImageScorer(out, store=False).prepare(TASK, [EXAMPLES[:2]]).score(QUERIES[:1])
 
 
+@pytest.mark.slow
 def test_characters_of_other_parts_are_not_decoded_for_training(training, tmp_path, monkeypatch):
     import _drawings
 
@@ -608,6 +612,7 @@ def test_characters_of_other_parts_are_not_decoded_for_training(training, tmp_pa
     assert set(read) == known
 
 
+@pytest.mark.slow
 def test_the_network_that_is_trained_is_the_network_that_runs(training, tmp_path):
     import torch
 

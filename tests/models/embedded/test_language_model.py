@@ -150,6 +150,7 @@ def _in_steps(model: Any, ids: torch.Tensor, shift: int = 0) -> torch.Tensor:
     return torch.cat(parts, dim=1)
 
 
+@pytest.mark.slow
 def test_cached_decoding_equals_a_full_forward_pass(loaded):
     tokenizer, model = loaded
     ids = _ids(tokenizer, PROMPT + " where is it? i waited three days for order 1182.")
@@ -248,7 +249,7 @@ def test_no_generated_ticket_shares_a_sentence_with_the_bundled_ones():
     assert not _sentences(drawn) & _sentences(bundled)
 
 
-@pytest.mark.cases(1)
+@pytest.mark.slow
 @pytest.mark.parametrize(("kind", "task"), [("news", "agnews"), ("questions", "trec")])
 def test_generated_news_and_questions_fill_every_blank_and_bear_the_names_of_their_task(kind, task):
     press = _script("language_model_press")

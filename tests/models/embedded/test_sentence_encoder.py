@@ -80,6 +80,7 @@ def test_no_bit_of_an_embedding_depends_on_the_other_texts_or_on_its_place(encod
             assert np.array_equal(vector, alone[place])
 
 
+@pytest.mark.slow
 def test_no_bit_depends_on_what_other_threads_embed_meanwhile(encoder):
     alone, ready = encoder.encode(TEXTS), threading.Barrier(4)
 
@@ -177,6 +178,7 @@ def test_memory_that_runs_out_in_the_runtime_makes_no_text_nan(encoder, monkeypa
         encoder.encode(["billing"])
 
 
+@pytest.mark.slow
 def test_the_package_is_found_without_being_imported():
     # Importing it would need sentence-transformers to load a model. A process of its own: others may have imported it.
     code = f"import sys; from {module.__name__} import SentenceEncoder; SentenceEncoder(); "

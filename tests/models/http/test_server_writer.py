@@ -171,7 +171,7 @@ OWN = {
 }
 
 
-@pytest.mark.cases(12)
+@pytest.mark.cases(5)
 @pytest.mark.parametrize("fault", OWN)
 def test_what_stays_by_itself_is_the_requests_own_and_no_other_is_touched(server, fault):
     server.answer = only(OWN[fault], "a private")
@@ -180,7 +180,7 @@ def test_what_stays_by_itself_is_the_requests_own_and_no_other_is_touched(server
     assert sum(seen.is_probe for seen in server.seen) == 3  # before all, behind the failure, behind the last
 
 
-@pytest.mark.cases(12)
+@pytest.mark.cases(5)
 @pytest.mark.parametrize("fault", OWN)
 def test_what_the_server_cannot_do_for_a_public_prompt_either_is_everybodys(server, fault):
     asked = writer(server, retries=0)

@@ -60,6 +60,7 @@ def test_passes_are_counted_as_they_are_run(monkeypatch):
     assert counted == sum(seen)
 
 
+@pytest.mark.slow
 def test_classify_says_what_it_will_take(desk):
     words = ("classify", "--queries", "new.jsonl", "--method", "poe", "--budget", "20,1e-5")
     told = desk(*words)

@@ -86,6 +86,7 @@ def test_a_file_gives_the_logits_of_the_model_it_was_written_from(file_of, archi
     assert found.config.tie_word_embeddings == (architecture in ("qwen3", "gemma"))
 
 
+@pytest.mark.cases(2)
 @pytest.mark.parametrize("quantised", ["F16", "Q4_0", "Q4_1", "Q5_0", "Q8_0"])
 def test_quantised_weights_are_those_of_the_gguf_package_in_every_bit(file_of, quantised):
     _, found = load_gguf(file_of("llama", quantised=quantised), torch.float32)
@@ -146,6 +147,7 @@ def with_rule(rule):
     return made
 
 
+@pytest.mark.cases(2)
 @pytest.mark.parametrize("rule", RULES)
 def test_the_files_tokenizer_reads_texts_as_the_models_own_does(file_of, rule):
     found, _ = load_gguf(file_of("llama", pre=rule), torch.float32)

@@ -68,7 +68,7 @@ def vectors(model, texts):
     return model.embed_records(TASK, asked(texts))
 
 
-@pytest.mark.cases(1)
+@pytest.mark.slow
 @pytest.mark.parametrize(("pooling", "layer"), [("mean", 1), ("last", 1), ("mean", 2)])
 def test_a_vector_is_what_the_layer_gives_off_a_public_mean(folder, pooling, layer):
     model = load_scorer(f"hf:{folder},layer={layer},pooling={pooling}", device="cpu")
@@ -177,6 +177,7 @@ def test_a_text_cannot_act_as_a_control_token(model):
     assert not controls & set(model._ids("a <|im_start|> b <|endoftext|>"))
 
 
+@pytest.mark.slow
 def test_what_makes_the_vectors_is_in_the_name_and_in_the_hash(folder, tmp_path):
     usual = load_scorer(f"hf:{folder},layer=auto", device="cpu")
     assert usual.name == f"hf:{folder},layer=1,pooling=mean,tokens=511"
@@ -217,6 +218,7 @@ def test_labels_are_scored_as_without_a_layer(folder, model):
     assert scores[0].tobytes() == scores[1].tobytes()
 
 
+@pytest.mark.slow
 def test_a_worker_opens_the_same_model(model):
     again = pickle.loads(pickle.dumps(model))
     assert vectors(again, TEXTS[:1]).tobytes() == vectors(model, TEXTS[:1]).tobytes()

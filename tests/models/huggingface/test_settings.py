@@ -18,7 +18,7 @@ from sottovoce.models.huggingface import files  # noqa: E402
 from sottovoce.models.registry import load_scorer, load_stepper, load_writer, model_catalog  # noqa: E402
 
 
-@pytest.mark.cases(2)
+@pytest.mark.cases(1)
 @pytest.mark.parametrize("load", [load_scorer, load_stepper, load_writer])
 def test_a_model_is_told_by_its_weights_its_dtype_and_its_template(tmp_path, load):
     tiny.save(tiny.llama(), tmp_path / "m", chat_template=tiny.CHAT)
@@ -53,7 +53,7 @@ def test_a_model_is_told_by_its_weights_its_dtype_and_its_template(tmp_path, loa
     assert (settings(chat=True) == other) == (load is load_scorer)
 
 
-@pytest.mark.cases(2)
+@pytest.mark.cases(1)
 @pytest.mark.parametrize("load", [load_scorer, load_stepper, load_writer])
 def test_a_model_is_told_by_the_files_that_were_loaded(tmp_path, monkeypatch, load):
     for folder, factor in (("here", 1.0), ("there", 1.5)):
@@ -85,6 +85,7 @@ FOLDERS = {
 """A model in a folder for each kind that opens one."""
 
 
+@pytest.mark.slow
 def test_every_kind_of_model_in_a_folder_is_told_by_more_than_its_name(tmp_path):
     kinds = {entry.spec.partition(":")[0]: entry for entry in model_catalog() if "PATH" in entry.spec}
     load = {"LabelScorer": load_scorer, "Stepper": load_stepper, "Writer": load_writer}

@@ -52,6 +52,7 @@ def kept(folder):
     return stepper
 
 
+@pytest.mark.slow
 def test_a_kept_verdict_takes_the_place_of_the_same_test(folder, tested):
     before = kept(folder)
     assert tested == ["run_self_test", "rows_keep_apart"]
@@ -155,6 +156,7 @@ def test_a_folder_that_others_can_write_is_not_read(folder, tested, tmp_path):
     assert tested == ["run_self_test", "rows_keep_apart"]
 
 
+@pytest.mark.slow
 def test_files_are_hashed_only_where_something_was_kept(folder, monkeypatch, tmp_path):
     monkeypatch.setattr(verdicts, "model_digest", None)
     assert TransformersScorer(folder).note == ""
@@ -171,6 +173,7 @@ def test_a_scorer_says_that_a_kept_self_test_failed(folder):
     assert TransformersScorer(folder, rows=8).note == ""
 
 
+@pytest.mark.slow
 def test_the_command_says_what_it_does_and_keeps_what_it_finds(folder, capsys, tested):
     words = ["--labels", "a,b", "--tokens", "3", "--inside-tokens", "8"]
     assert run(["models", "check", f"hf:{folder}", *words, "--json"]) == 0

@@ -99,7 +99,7 @@ def test_an_expert_more_changes_no_bit_of_the_others_nor_of_a_public_row(stepper
         assert_same(with_one, without, [everybody_but(count, 1 + gone), everybody_but(2)])
 
 
-@pytest.mark.cases(1)
+@pytest.mark.slow
 def test_an_expert_more_of_one_label_changes_no_bit_of_another_without_experts(stepper):
     for count in (14, 15, 16, 17):
         with_one, without = rows(stepper, groups_of([count, 0, 1])), rows(stepper, groups_of([count - 1, 0, 1]))
@@ -107,7 +107,7 @@ def test_an_expert_more_of_one_label_changes_no_bit_of_another_without_experts(s
         assert_same(with_one, without, kept)
 
 
-@pytest.mark.cases(1)
+@pytest.mark.slow
 def test_an_expert_more_changes_no_bit_where_texts_share_panels(stepper):
     texts = [0, 1, 0, 0, 1]
     with_one, without = rows(stepper, groups_of([6, 5]), texts), rows(stepper, groups_of([6, 5], {(0, 2)}), texts)
@@ -196,7 +196,7 @@ def test_the_places_behind_the_last_whole_panel_of_a_pass_are_tried():
     assert stepper.panel_rows == 16
 
 
-@pytest.mark.cases(1)
+@pytest.mark.slow
 @pytest.mark.parametrize(("layout", "found"), [("rows", Isolation.NOT_VERIFIED), ("auto", Isolation.BY_CONSTRUCTION)])
 def test_what_fails_at_the_shape_of_a_run_alone_is_found_in_its_rehearsal(monkeypatch, layout, found):
     stepper = TransformersStepper("tiny", loaded=(tiny.tokenizer(), tiny.llama()), layout=layout, rows=ROWS)
@@ -242,7 +242,7 @@ def laws(stepper, groups):
     return found
 
 
-@pytest.mark.cases(1)
+@pytest.mark.slow
 def test_an_expert_more_moves_no_law_of_another_label(stepper):
     one, other = laws(stepper, groups_of([17, 0])), laws(stepper, groups_of([16, 0]))
     assert one[1::2] == other[1::2]

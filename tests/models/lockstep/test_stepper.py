@@ -205,7 +205,7 @@ WORLDS = {
 }
 
 
-@pytest.mark.cases(2)
+@pytest.mark.cases(1)
 @pytest.mark.parametrize("world", WORLDS)
 @pytest.mark.parametrize("name", ["llama", "bert"])
 def test_a_row_is_equal_in_every_bit_whatever_the_others_hold(stepper_of, name, world):
@@ -218,6 +218,7 @@ def test_a_row_is_equal_in_every_bit_whatever_the_others_hold(stepper_of, name, 
         assert torch.equal(rows[kept], found[at][kept])
 
 
+@pytest.mark.slow
 def test_a_row_is_equal_in_every_bit_however_many_texts_are_under_way(llama):
     groups, texts = [group(), group(("a", "b"))], [0, 1, 0, 0]
     together = written(llama, groups, texts)
@@ -286,7 +287,7 @@ def _mask_too_short(self, window):
     return Panel._mask.honest(self, window)
 
 
-@pytest.mark.cases(2)
+@pytest.mark.cases(1)
 @pytest.mark.parametrize("model", ["llama", "loud"])
 @pytest.mark.parametrize(
     ("name", "mistake"), [("move", _shifted_positions), ("_mask", _mask_too_far), ("_mask", _mask_too_short)]
@@ -300,6 +301,7 @@ def test_wrong_positions_or_masks_fail_the_self_test_and_nothing_is_read(monkeyp
         stepper.read([group()], max_private_tokens=40, tokens=3)
 
 
+@pytest.mark.cases(1)
 @pytest.mark.parametrize(("layout", "found"), [("rows", Isolation.NOT_VERIFIED), ("auto", Isolation.BY_CONSTRUCTION)])
 def test_a_model_that_mixes_the_rows_of_a_batch_is_labelled_or_run_a_row_at_a_time(layout, found):
     stepper = fresh(layout=layout)
@@ -309,7 +311,7 @@ def test_a_model_that_mixes_the_rows_of_a_batch_is_labelled_or_run_a_row_at_a_ti
     assert stepper.isolation is found
 
 
-@pytest.mark.cases(1)
+@pytest.mark.slow
 @pytest.mark.parametrize(("layout", "found"), [("rows", Isolation.NOT_VERIFIED), ("auto", Isolation.BY_CONSTRUCTION)])
 def test_a_mixture_of_experts_is_never_verified_in_rows(stepper_of, layout, found):
     stepper = stepper_of("mixtral", layout=layout)
@@ -319,6 +321,7 @@ def test_a_mixture_of_experts_is_never_verified_in_rows(stepper_of, layout, foun
         assert_plain(stepper, [group()], [0, 0], written(stepper, [group()], [0, 0]))
 
 
+@pytest.mark.slow
 def test_a_model_with_states_as_large_as_those_of_trained_ones_is_recognised_and_verified(monkeypatch):
     def other_order(module):  # as another kernel would add up
         half = module.weight.shape[1] // 2
@@ -473,7 +476,7 @@ def test_a_model_that_recovers_before_the_last_prompt_fails_everybody_too(monkey
         stepper.read([group()], max_private_tokens=40, tokens=3)
 
 
-@pytest.mark.cases(1)
+@pytest.mark.slow
 @pytest.mark.parametrize("failing", [True, False])
 def test_a_model_that_never_repeats_itself_is_found_out_whether_or_not_a_prompt_failed(monkeypatch, failing):
     # Else "does any prompt fail?" would be told by whether an answer comes. The rehearsal, which reads too, finds it.
@@ -529,6 +532,7 @@ def test_a_failure_inside_the_model_tells_no_sizes(monkeypatch):
 # Memory, positions and order
 
 
+@pytest.mark.slow
 def test_what_does_not_fit_is_refused_before_it_is_read_in_public_numbers(monkeypatch):
     # 2 layers, 2 key heads of 12 numbers, keys and values, 4 bytes: 384 bytes a position.
     stepper = fresh(cache_bytes=200_000)
@@ -626,6 +630,7 @@ def test_it_is_a_stepper_whose_tokens_are_the_tokenizers(llama):
     assert not set(ids) & llama.parts.controls
 
 
+@pytest.mark.slow
 def test_a_tokenizer_that_glues_blanks_to_words_reads_parts_as_it_reads_the_whole():
     tokenizer, model = tiny.metaspace_tokenizer(), tiny.llama()
     stepper = TransformersStepper("tiny", loaded=(tokenizer, model))
@@ -653,6 +658,7 @@ def test_arguments_out_of_range_are_refused(given):
         fresh(**given)
 
 
+@pytest.mark.slow
 def test_it_loads_a_saved_model_by_its_folder(tmp_path, llama):
     folder = tiny.save(tiny.llama(), tmp_path / "llama")
     loaded = TransformersStepper(folder)

@@ -380,6 +380,7 @@ def of_the_decoder(picture=HOSTILE["JPEG start alone"]):
     return caught.value
 
 
+@pytest.mark.slow
 def test_what_was_found_out_of_a_failure_once_stays(monkeypatch):
     # It is looked at on every floor: memory that comes back in between must not make it an expert's own.
     error = of_the_decoder()

@@ -151,20 +151,21 @@ def conversation(task, pictures, answers):
 # What the numbers are
 
 
-@pytest.mark.cases(3)
+@pytest.mark.slow
 @each_way
 def test_scores_equal_an_uncached_pass_with_no_one_and_two_pairs(scorer_of, family, split):
     scorer = scorer_of(family, split=split)
     np.testing.assert_allclose(scores(scorer, task=TANGLED), plain(scorer, task=TANGLED), atol=1e-4)
 
 
-@pytest.mark.cases(2)
+@pytest.mark.slow
 @each_family
 def test_scores_equal_an_uncached_pass_when_nothing_is_reused(scorer_of, family):
     scorer = scorer_of(family, reuse_cache=False)
     np.testing.assert_allclose(scores(scorer, task=TANGLED), plain(scorer, task=TANGLED), atol=1e-4)
 
 
+@pytest.mark.slow
 def test_spellings_that_do_not_fit_into_one_batch_are_read_in_several(scorer_of, monkeypatch):
     together = scores(scorer_of("qwen2_5_vl"), task=TANGLED)
     monkeypatch.setattr(contexts_module, "ROWS", 1)
@@ -350,7 +351,7 @@ def test_an_expert_s_scores_are_bit_equal_whatever_the_others_hold(scorer_of, fa
     assert np.isfinite(alone).all()
 
 
-@pytest.mark.cases(2)
+@pytest.mark.slow
 @each_family
 def test_number_and_order_of_questions_change_no_bit(scorer_of, family):
     many = [*QUERIES, *({"image": worlds.picture(40 + k, (16 + 9 * k, 30))} for k in range(3))]
@@ -360,7 +361,7 @@ def test_number_and_order_of_questions_change_no_bit(scorer_of, family):
     assert forward.tobytes() == backward.tobytes() == alone.tobytes()
 
 
-@pytest.mark.cases(2)
+@pytest.mark.slow
 @each_family
 def test_what_is_kept_under_the_memory_cap_changes_no_bit(scorer_of, family):
     everything = scores(scorer_of(family))
@@ -390,7 +391,7 @@ def test_scorers_name_their_capability_and_isolation(scorer_of, folder):
     assert repr(scorer) == f"VisionScorer('{scorer.name}')"
 
 
-@pytest.mark.cases(2)
+@pytest.mark.slow
 @each_family
 def test_the_self_test_passes(scorer_of, family):
     report = scorer_of(family).self_test()
@@ -525,6 +526,7 @@ def test_texts_beside_pictures_count_and_are_scored_exactly(scorer_of, family):
     assert np.abs(ours[0, 0] - ours[0, 1]).max() > 1e-3
 
 
+@pytest.mark.slow
 def test_a_template_without_a_system_role_gets_the_instruction_in_the_first_question(tmp_path):
     folder = worlds.save("qwen2_5_vl", tmp_path)
     refusing = "{%- if messages[0].role == 'system' -%}{{ raise_exception('no') }}{%- endif -%}" + worlds.INTERNVL
@@ -662,6 +664,7 @@ def test_a_session_releases_one_answer_from_private_pictures(scorer_of, family):
     assert scorer_of(family).store.used_bytes == 0
 
 
+@pytest.mark.cases(1)
 @pytest.mark.parametrize("question", [UNREADABLE["cut short"], "hello"])
 def test_a_question_that_cannot_be_read_is_an_error_before_any_charge(scorer_of, question):
     icl = session(scorer_of("smolvlm"))
@@ -748,6 +751,7 @@ def test_an_expert_is_bit_equal_beside_others_whatever_the_model_and_the_memory(
         assert all(np.ascontiguousarray(each).tobytes() == together.tobytes() for each in again)
 
 
+@pytest.mark.slow
 def test_it_is_told_by_its_weights_and_by_how_it_sees(tmp_path):
     place = worlds.save(next(iter(worlds.FAMILIES)), tmp_path)
 

@@ -143,6 +143,7 @@ def test_a_model_that_a_request_breaks_fails_for_everybody():
         writer.write([REQUEST], tokens=1)
 
 
+@pytest.mark.slow
 def test_the_language_model_that_ships_writes():
     writer = load_writer("embedded-lm")
     assert (writer.name, writer.isolation, writer.longest) == ("embedded-lm", Isolation.BY_CONSTRUCTION, 512)

@@ -378,6 +378,7 @@ def test_ten_thousand_equal_steps_are_priced_at_once(capsys):
         assert seconds < 5  # 0.4 s on one idle core
 
 
+@pytest.mark.slow
 def test_a_history_of_two_hundred_thousand_events_is_counted_before_it_is_priced():
     history = [BoundedRange(0.001 * (1 + i % 5)) for i in range(200_000)]
     report = acc.accumulate(history, RO).report(1e-6)

@@ -316,7 +316,7 @@ def test_calibration_of_extremes_refuses_or_answers():
         epsilon_delta_of_group(1.0, 1e-6, 1.5)
 
 
-@pytest.mark.cases(3)
+@pytest.mark.cases(1)
 @pytest.mark.parametrize("multiplier", [2e14, 1e12, 1e9, 1e7, 5e15])
 @pytest.mark.parametrize("delta", [1e-15, 1e-13, 1e-12, 1e-50])
 def test_a_little_gaussian_noise_less_costs_no_less_than_its_profile_in_many_digits(multiplier, delta):

@@ -103,6 +103,7 @@ def test_every_profile_is_the_same_read_from_the_other_side():
         assert (np.diff(profile(e)) <= 1e-15).all()
 
 
+@pytest.mark.slow
 def test_poisson_profiles_are_the_integrals_of_their_mixtures():
     rate, mu = 0.3, 1.7
     both = profile_of(poisson(rate, 1 / mu), AR)
@@ -119,6 +120,7 @@ def test_poisson_profiles_are_the_integrals_of_their_mixtures():
     assert set(larger) == {True, False}  # both directions are needed
 
 
+@pytest.mark.slow
 def test_o15_prediction_by_subsampling():
     for rate, sigma, wrong, right in ((0.1, 2.0, 2.337, 3.874), (0.25, 4.0, 2.691, 4.108), (0.5, 8.0, 2.597, 3.879)):
         found = epsilon_of_plan(times(poisson(rate, sigma / math.sqrt(2)), 100), 1e-5, AR)
@@ -228,6 +230,7 @@ def test_a_sample_of_everybody_amplifies_nothing():
         assert epsilon_of_plan(times(event, 5), 1e-6, adjacency) == pytest.approx(whole, rel=1e-9)
 
 
+@pytest.mark.slow
 def test_the_stated_slack_covers_what_the_transforms_lose():
     # Ten thousand Gaussians have a closed form. The transform's own answer, without slack, may be off by less than it.
     mu, count = 0.02, 10_000

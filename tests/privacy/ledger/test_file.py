@@ -597,6 +597,7 @@ def rebuilt(path, table, change):
         other.commit()
 
 
+@pytest.mark.cases(6)
 @pytest.mark.parametrize(
     ("table", "old", "new"),
     [

@@ -232,6 +232,7 @@ ANNOTATED = {
 }
 
 
+@pytest.mark.cases(6)
 @pytest.mark.parametrize("kind", ANNOTATED)
 @pytest.mark.parametrize("first", ["plain", "annotated"])
 def test_repeated_rows_with_a_new_column_are_known(tmp_path, kind, first):

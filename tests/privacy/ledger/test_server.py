@@ -423,6 +423,7 @@ def test_a_temporary_table_does_not_stand_before_the_ledger(emptied_url):
         account.reserve([charge("r", 1.5)])
 
 
+@pytest.mark.cases(1)
 @pytest.mark.parametrize("schema", ["public", "ann", 'Odd "name" %s'])
 def test_a_ledger_of_an_earlier_version_is_found_and_used_where_it_is(postgres_server, emptied_url, schema):
     database = database_of(emptied_url)
