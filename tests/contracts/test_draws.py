@@ -21,6 +21,7 @@ def drawn(law: dict[str, float], draws: int, seed: int) -> list[str]:
     return [names[int(np.searchsorted(edges, source.below(grid), side="right"))] for _ in range(draws)]
 
 
+@pytest.mark.slow
 def test_draws_that_follow_a_law_raise_no_alarm():
     # 200 times 1,000 draws: a false alarm has probability 200 * 1e-9.
     assert ALARM == 1e-9

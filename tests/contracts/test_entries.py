@@ -5,16 +5,20 @@ from __future__ import annotations
 import pytest
 
 from sottovoce.testing import Effort, entries, examine, unknown_registries
+from sottovoce.testing.options import settings_of
 
 ENTRIES = list(entries())
 SLOW = (
     "evolve", "dp-logistic", "tang", "poe-decoding", "amin", "sga", "pbs",
-    "label-public", "ksa", "invisible-ink", "prior-poe", "rnm", "class-means", "augment", "private_clustering",
+    "label-public", "ksa", "invisible-ink", "prior-poe", "rnm", "augment", "private_clustering",
+    "gaussian", "one_shot_top_k",
 )  # fmt: skip
 """Entries that draw as another one does, with tests of laws and prices of their own beside this one."""
+AT_DEFAULTS = ("poe", "poe-decoding")
+"""Entries of many settings: by default the first is examined, and all of them where slow tests are."""
 every_entry = pytest.mark.parametrize(
     ("registry", "name", "entry"),
-    [pytest.param(*each, marks=pytest.mark.slow) if each[1] in SLOW else each for each in ENTRIES],
+    [pytest.param(*each, marks=pytest.mark.slow) if each[1] in (*SLOW, *AT_DEFAULTS) else each for each in ENTRIES],
     ids=[f"{registry.kind} {name}" for registry, name, _ in ENTRIES],
 )
 
@@ -57,6 +61,14 @@ NEEDED = {
 @every_entry
 def test_it_keeps_its_contract(registry, name, entry):
     report = examine(registry, name, entry)
+    assert report.passed, str(report)
+    assert NEEDED[registry.kind](kept={check.contract: check.cases for check in report.checks})
+
+
+@pytest.mark.parametrize("name", AT_DEFAULTS)
+def test_it_keeps_its_contract_at_its_defaults(name):
+    ((registry, _, entry),) = entries([name])
+    report = examine(registry, name, next(settings_of(entry, Effort.QUICK)))
     assert report.passed, str(report)
     assert NEEDED[registry.kind](kept={check.contract: check.cases for check in report.checks})
 

@@ -83,7 +83,7 @@ def test_its_stated_law_keeps_its_guarantee_in_random_worlds(name):
     keeps_its_guarantee(EXACT[name], WORLDS)
 
 
-@pytest.mark.cases(1)
+@pytest.mark.slow
 @pytest.mark.parametrize("name", BY_SUMMATION)
 @pytest.mark.parametrize("worlds", [1_000, pytest.param(10_000, marks=pytest.mark.slow)])
 def test_a_law_by_summation_keeps_its_guarantee_in_random_worlds(name, worlds):
@@ -96,7 +96,7 @@ def test_the_exponential_mechanism_keeps_its_width_in_random_worlds():
     assert 1.29 < max(widths) <= 1.3 + 1e-12
 
 
-@pytest.mark.cases(1)
+@pytest.mark.slow
 @pytest.mark.parametrize("name", ["permute_and_flip", "laplace_noisy_max"])
 def test_pure_mechanisms_pass_the_width_so_they_may_not_be_charged_as_bounded_range(name):
     mechanism = MECHANISMS[name]

@@ -29,6 +29,7 @@ def pooled(seed: int, quiet=lambda labels, lead: False) -> Pool:
     return pool
 
 
+@pytest.mark.slow
 def test_draws_that_follow_their_laws_raise_no_alarm():
     # 30 pools: a false alarm has probability 30 * 1e-9.
     assert ALARM == 1e-9

@@ -99,6 +99,7 @@ def test_a_fitter_that_wants_many_units_is_compared_in_worlds_of_as_many(wrong, 
         checked._whatever_is_priced()
 
 
+@pytest.mark.slow
 def test_a_fitter_of_twelve_units_is_put_through_every_check():
     report = Report("fitter", "")
     checked = _Fitter(fitters.FromTwelveUnits(), Effort.QUICK, report, first=False)

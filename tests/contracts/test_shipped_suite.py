@@ -133,6 +133,7 @@ def test_the_verdict_is_told_where_stdout_takes_nothing(unknown, code, verdict, 
     assert told.endswith(f"The verdict is: {verdict}\n")
 
 
+@pytest.mark.slow
 def test_a_reader_that_goes_away_ends_the_suite():
     ended = subprocess.Popen(
         [sys.executable, "-m", "sottovoce.testing", "laplace"], stdout=subprocess.PIPE, stderr=subprocess.PIPE
@@ -142,6 +143,7 @@ def test_a_reader_that_goes_away_ends_the_suite():
     ended.stderr.close()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("arguments", [["-h"], pytest.param(["laplace"], marks=pytest.mark.slow)])
 def test_where_neither_stream_takes_anything_no_contract_is_broken(arguments):
     with Path("/dev/full").open("wb") as full:

@@ -77,6 +77,7 @@ WRONG = [
 ]
 
 
+@pytest.mark.cases(7)
 @pytest.mark.parametrize(("wrong", "tokens", "adjacency", "contract", "problem"), WRONG, ids=name)
 def test_a_mechanism_that_is_told_too_little_is_found(wrong, tokens, adjacency, contract, problem):
     with pytest.raises(ContractError, match=problem) as failed:
@@ -96,7 +97,7 @@ def test_records_that_are_drawn_from_otherwise_in_another_order_are_found(wrong,
     assert failed.value.contract == contract
 
 
-@pytest.mark.cases(1)
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("wrong", "contract"),
     [
@@ -119,6 +120,7 @@ def contract_of(decoder):
     return contract_of_decoders._Decoder(decoder, Effort.QUICK, Report("decoder", "it"), must_run=True)
 
 
+@pytest.mark.slow
 def test_a_mechanism_that_is_told_too_little_at_a_low_price_is_found():
     with pytest.raises(ContractError, match=r"3\.999 times the norm") as failed:
         contract_of(decoders.FinerGridAtLowPrices())._other_settings()
@@ -194,6 +196,7 @@ def test_texts_whose_end_is_drawn_are_compared_by_what_the_draw_is_given():
         assert not any(check.contract == "neighbours" for check in contract.report.checks)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("right", [decoders.EndsAtARepetition(), decoders.EndsByACoin()], ids=name)
 def test_the_draws_of_a_right_decoder_that_ends_early_follow_its_law(right):
     contract, plan, pool = contract_of(right), plan_for(right, 6), Pool()

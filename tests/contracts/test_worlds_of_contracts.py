@@ -65,6 +65,7 @@ def fixed(kind: type, made: list[dict[str, str]]) -> set[str]:
     return alike | said
 
 
+@pytest.mark.slow
 def test_every_public_field_of_an_aggregate_varies_in_the_worlds_of_mechanisms(monkeypatch):
     made = noted(monkeypatch, AGGREGATES)
     for mechanism in EACH_KIND:
@@ -84,6 +85,7 @@ def test_a_public_field_that_is_added_and_not_varied_is_found(monkeypatch):
     assert fixed(Labelled, made[Labelled]) == {"bound", "epoch"}, "one bound, and never the default"
 
 
+@pytest.mark.slow
 def test_thresholds_and_bounds_of_runs_vary_in_laws_and_draws(monkeypatch):
     asked: dict[str, set[tuple[int, int]]] = {"law": set(), "start": set()}
     law, start = AboveThreshold.law, AboveThreshold.start

@@ -60,7 +60,9 @@ METHODS = [
     (methods.PoorSampler, "sampler", "do not follow its law"),
     (methods.ShortcutOnLongLeads, "sampler", "do not follow its law"),
     (methods.QuietFromFourExperts, "sampler", "do not follow its law"),
-    (methods.DropForASwap, "sampler", "(?s)do not follow its law.*add-remove, swap"),
+    pytest.param(
+        methods.DropForASwap, "sampler", "(?s)do not follow its law.*add-remove, swap", marks=pytest.mark.slow
+    ),
     (methods.QuietAtSmallPrices, "sampler", r"(?s)do not follow its law.*epsilon=0\.1"),
     (methods.QuietUnderZeroOut, "sampler", "(?s)do not follow its law.*zero-out"),
     (methods.KeepsSumsOfAQuestion, "state", "follows what was asked before it"),
@@ -260,7 +262,9 @@ MECHANISMS = [
     (clusterings.MeansOfThePoints(form="function"), "post-processing", "two clusterings"),
     (clusterings.MeansOfThePoints(form="iterator"), "post-processing", "two clusterings"),
     (clusterings.Generates(), "drive", "nothing that it holds can be compared"),
-    (clusterings.RefusesFewWhenAdded(), "neighbours", "(?s)points is .few.*points of nobody"),
+    pytest.param(
+        clusterings.RefusesFewWhenAdded(), "neighbours", "(?s)points is .few.*points of nobody", marks=pytest.mark.slow
+    ),
 ]
 ANSWERERS = [
     (answerers.HalvedSensitivity, "sensitivity", "told a sensitivity of 1, and scores move by 2"),
@@ -290,7 +294,7 @@ ANSWERERS = [
     (answerers.WithoutNoise, "drive", "draws from no mechanism"),
     (answerers.AsksWhileDrawing, "draws", "asks a model while it draws"),
     (answerers.FailsOnSomeDraws, "draws", "raised ValueError"),
-    (answerers.TooLargeAnOption, "draws", "raised ParameterError: top is 64"),
+    pytest.param(answerers.TooLargeAnOption, "draws", "raised ParameterError: top is 64", marks=pytest.mark.slow),
     (answerers.TellsHowMany, "post-processing", "two outcomes"),
     (answerers.NoTextWhenSilent, "finish", "is no text"),
     (answerers.NoiseOfTheMean, "composition", "costs epsilon"),
@@ -329,7 +333,7 @@ ANSWERERS = [
     (answerers.ComparesUnsaid, "candidates", "they change its answer"),
     (answerers.UniverseUnsaid, "candidates", "they change its answer"),
     (answerers.QuotesAnExpert, "post-processing", "one outcome is finished in two ways"),
-    (answerers.RateByTheLastAnswer, "state", "its next plan or charge"),
+    pytest.param(answerers.RateByTheLastAnswer, "state", "its next plan or charge", marks=pytest.mark.slow),
 ]
 FITTERS = [
     (fitters.HalvedSensitivity, "sensitivity", "2 times the norm"),
@@ -362,7 +366,7 @@ FITTERS = [
     (fitters.QuietWithThreeLabels, "composition", "(?s)costs epsilon.*3 labels"),
     (fitters.QuietInFourDimensions, "composition", "(?s)costs epsilon.*4 dimensions"),
     (fitters.QuietAtAnotherPrice, "composition", r"(?s)costs epsilon.*epsilon=1\.0"),
-    (fitters.QuietAtTheEdge, "composition", r"(?s)costs epsilon.*epsilon=1000\.0"),
+    pytest.param(fitters.QuietAtTheEdge, "composition", r"(?s)costs epsilon.*epsilon=1000\.0", marks=pytest.mark.slow),
     (fitters.CountsUnderRho, "post-processing", "(?s)two supports.*add-remove"),
     (fitters.ChosenForHalfUnderRho, "neighbours", "(?s)does not hold.*a ledger that adds rho"),
     (fitters.RaisesOnNegatives, "draws", "raised ValueError"),
@@ -411,12 +415,13 @@ RIGHT = [
 """Right mechanisms at parameters at which laws are wide, or underflow in floating point."""
 
 
-@pytest.mark.cases(1)
+@pytest.mark.slow
 @pytest.mark.parametrize("right", RIGHT, ids=repr)
 def test_no_right_mechanism_is_refused_for_its_parameters(right):
     assert check_mechanism(right).passed
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "right",
     [
@@ -534,7 +539,7 @@ def test_a_wrong_mechanism_is_noticed(wrong, contract, reason):
     notice(check_mechanism, wrong, contract, reason)
 
 
-@pytest.mark.cases(1)
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("right", "refused"),
     [
@@ -557,7 +562,7 @@ def test_a_clustering_of_ones_own_keeps_the_contract(right, refused):
     assert len(told.refused) == refused
 
 
-@pytest.mark.cases(1)
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("right", "refused", "left_out"),
     [
@@ -573,6 +578,7 @@ def test_adjacencies_of_which_no_clustering_is_made_are_listed(right, refused, l
     assert [words.split(" under ")[1].split(",")[0] for words in told.uncompared] == left_out
 
 
+@pytest.mark.cases(1)
 @pytest.mark.parametrize(
     ("right", "refused"), [(mechanisms.UndividedSums(0.5), 3), (mechanisms.SmallThresholds(0.7), 3)], ids=name
 )
@@ -586,7 +592,7 @@ def test_a_wrong_fitter_is_noticed(wrong, contract, reason):
     notice(check_fitter, wrong, contract, reason)
 
 
-@pytest.mark.cases(1)
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "right",
     [
@@ -613,7 +619,7 @@ def test_a_wrong_answerer_is_noticed(wrong, contract, reason):
     notice(check_answerer, wrong, contract, reason)
 
 
-@pytest.mark.cases(2)
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "right",
     [
@@ -682,6 +688,7 @@ def test_something_else_is_refused_with_what_to_do():
         check_decoder(object())
 
 
+@pytest.mark.slow
 def test_what_an_entry_leaves_nothing_to_compare_of_is_said():
     told = str(check_fitter(fitters.EachShareByItself()))
     assert "not compared: sampler, for want of any case" in told
