@@ -87,7 +87,7 @@ GENEROUS_ONCE = list(estimator_checks_generator(checked(epsilon=8, method="class
 MEAGRE_ONCE = list(estimator_checks_generator(checked(epsilon=0.01, method=ClassMeans(prior_weight=0.0))))
 
 
-@pytest.mark.cases(4)
+@pytest.mark.cases(2)
 @pytest.mark.parametrize(
     ("estimator", "check"),
     [pair for pair in GENEROUS if check_name(pair[1]) not in EXPECTED_FAILED_CHECKS],

@@ -361,7 +361,7 @@ def test_the_demo_needs_neither_and_leaves_nothing_in_the_store(desk):
     assert not (desk / "home").exists()
 
 
-@pytest.mark.cases(1)
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("words", "extra"),
     [

@@ -154,6 +154,7 @@ def test_listing_models_and_opening_the_light_one_imports_nothing_heavy():
     assert heavy == []
 
 
+@pytest.mark.slow
 def test_one_more_file_is_listed_and_opened(tmp_path):
     ignored = shutil.ignore_patterns("data", "__pycache__")
     shutil.copytree(Path(sottovoce.__file__).parent, tmp_path / "sottovoce", ignore=ignored)

@@ -83,6 +83,7 @@ def test_a_small_part_of_a_context_needs_more_runs():
     assert sum(attacked(RepeatsSome(1, seed), seed, 200).beyond_chance for seed in range(20)) >= 15
 
 
+@pytest.mark.slow
 def test_a_question_with_the_beginning_of_a_record_catches_one_that_goes_on():
     found = attacked(goes_on, 1, 20, probe=BEGINNING)
     assert found.auroc.value == 1.0

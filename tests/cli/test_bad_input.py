@@ -701,7 +701,7 @@ class HeldProcess:
             os.close(end)
 
 
-@pytest.mark.cases(1)
+@pytest.mark.slow
 @pytest.mark.parametrize("sent", [signal.SIGINT, signal.SIGKILL])
 def test_a_real_signal_in_the_middle_loses_no_answer_and_half_writes_none(desk, sent):
     desk.queries(TOTAL)

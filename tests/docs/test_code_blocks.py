@@ -65,7 +65,7 @@ def run_page(page: str, *, slow: bool) -> list[str]:
     return runner.ran
 
 
-@pytest.mark.cases(1)
+@pytest.mark.slow
 @pytest.mark.parametrize("page", PAGES)
 def test_the_blocks_of_a_page_run_with_stand_ins_for_the_model(page, folder, stand_ins):
     wanted = [

@@ -56,7 +56,7 @@ def run_block(block: Block) -> None:
     )
 
 
-@pytest.mark.cases(1)
+@pytest.mark.slow
 @pytest.mark.parametrize("block", QUICK, ids=lambda block: block.place)
 def test_a_block_of_the_readme_runs_with_stand_ins_for_the_model(block, folder, stand_ins):  # noqa: F811
     run_block(block)

@@ -98,7 +98,7 @@ def test_the_commands_of_the_reference_are_those_that_there_are(reference):
     assert set(cells) == {3, 5}
 
 
-@pytest.mark.cases(1)
+@pytest.mark.slow
 @pytest.mark.parametrize("method", ["class-means", "prior-poe", "invisible-ink", "full-context"])
 def test_the_methods_of_the_reference_are_those_that_there_are(reference, method, methods_page):
     assert f"| `{method}` |" in methods_page

@@ -111,7 +111,7 @@ def test_the_sensitivity_that_is_explained_is_that_of_the_scores(name, more, cha
         assert sensitivity.value == pytest.approx(scores.sensitivity / grid, rel=1e-3)
 
 
-@pytest.mark.cases(6)
+@pytest.mark.cases(2)
 @pytest.mark.parametrize("labels_public", [True, False], ids=["public labels", "private labels"])
 @pytest.mark.parametrize("adjacency", ADJACENCIES, ids=lambda a: a.value)
 @pytest.mark.parametrize(("name", "more"), DECODERS, ids=str)

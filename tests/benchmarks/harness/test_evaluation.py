@@ -106,7 +106,7 @@ def lead(gap, multiplier, prompts):
     return float(norm.cdf(gap / (math.sqrt(2 * prompts) * math.sqrt(2) * multiplier)))
 
 
-@pytest.mark.cases(1)
+@pytest.mark.slow
 @BOTH
 @pytest.mark.parametrize("method", [PBS, PbS(0.3, 1)], ids=["4 prompts", "1 prompt"])
 def test_two_labels_follow_the_closed_form(adjacency, method):

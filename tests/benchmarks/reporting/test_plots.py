@@ -133,6 +133,7 @@ def test_a_roc_on_logarithmic_axes_shows_its_start_at_zero():
     assert "0" not in without
 
 
+@pytest.mark.slow
 def test_zeros_stand_apart_below_the_least_positive_value():
     scale = plot_scales.Scale.of(np.array([0.0, 0.01, 1.0, math.nan]), log=True)
     placed = scale.place(np.array([0.0, 0.01, math.nan]))

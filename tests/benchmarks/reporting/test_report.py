@@ -102,6 +102,7 @@ def test_the_page_is_well_formed_and_fetches_nothing(html):
     assert "default-src 'none'" in html
 
 
+@pytest.mark.cases(2)
 @pytest.mark.parametrize(
     "planted",
     [

@@ -241,6 +241,7 @@ def test_the_models_answer_counts_only_where_it_was_asked_for(monkeypatch, tmp_p
     assert fitting.plan.parameters["prior_weight"] == weight
 
 
+@pytest.mark.slow
 def test_an_encoder_is_told_by_its_files_its_reading_its_dtype_and_its_head(tmp_path):
     place = tmp_path / "m"
 

@@ -102,6 +102,7 @@ def test_no_other_text_changes_a_bit_of_a_vector(kind):
     assert model.isolation is Isolation.BY_CONSTRUCTION
 
 
+@pytest.mark.slow
 def test_the_self_test_compares_vectors_and_labels(model):
     report = model.self_test()
     assert report.passed
