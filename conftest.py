@@ -5,15 +5,12 @@
 
 import atexit
 import gc
-import logging
 import os
 import shutil
 import tempfile
-from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
-from _pytest.logging import caplog_handler_key
 
 GARBAGE = (10_000, 20, 20)
 """How many new objects start a search for garbage, and how many searches one that goes further back. No test waits
@@ -85,33 +82,9 @@ def pytest_collection_modifyitems(items):
                 item.add_marker("slow")
 
 
-@pytest.hookimpl(trylast=True)
 def pytest_configure(config):
-    _capture_logs_for_whom_they_matter(config.pluginmanager.getplugin("logging-plugin"))
     if path := config.getoption("--cpu-report"):
         config.pluginmanager.register(ProcessorTime(Path(path).absolute(), config), "processor-time")
-
-
-def _capture_logs_for_whom_they_matter(plugin):
-    """Libraries' logs are captured for tests that ask for ``caplog``, and for no others.
-
-    Where transformers is imported, pytest would go through thousands of loggers six times a test: 537 tests took 7.7
-    and 10.5 s of processor time instead of 9.4 and 11.8. No library writes to stderr instead: the root logger has a
-    handler, as it has under pytest.
-    """
-    logging.getLogger().addHandler(logging.NullHandler())
-    captured = plugin._runtest_for
-
-    @contextmanager
-    def run(item, when):
-        if "caplog" in getattr(item, "fixturenames", ()):
-            with captured(item, when):
-                yield
-        else:
-            item.stash[caplog_handler_key] = plugin.caplog_handler
-            yield
-
-    plugin._runtest_for = run
 
 
 def processor_seconds() -> float:

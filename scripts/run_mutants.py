@@ -5,6 +5,8 @@ first run on an untouched copy, where they have to pass.
 
     make mutants                         all of them; rewrites docs/results/mutants.md
     python scripts/run_mutants.py NAME ...   some
+
+The test that caught a bug last, by that page, is run first: the others run where it does not.
 """
 
 from __future__ import annotations
@@ -27,6 +29,8 @@ sys.path.insert(0, str(ROOT / "tests"))
 from mutants.planted import MUTANTS, Mutant  # noqa: E402
 
 TABLE = ROOT / "docs" / "results" / "mutants.md"
+NO_SUCH_TEST = 4
+"""pytest's exit code where a test that was named is not there any more."""
 FAILED = re.compile(r"^(?:FAILED|ERROR) (\S+)", re.MULTILINE)
 
 
@@ -78,6 +82,20 @@ def run(tests: tuple[str, ...], mutant: Mutant | None, *options: str) -> Outcome
         return Outcome(done.returncode, found.group(1) if found else "", time.monotonic() - started)
 
 
+def run_planted(mutant: Mutant, caught: dict[str, str]) -> Outcome:
+    """Runs a bug's tests, the one that caught it last first."""
+    first = (caught[mutant.name],) if mutant.name in caught else ()
+    outcome = run((*first, *mutant.tests), mutant)
+    return run(mutant.tests, mutant) if outcome.code == NO_SUCH_TEST and first else outcome
+
+
+def caught_last() -> dict[str, str]:
+    """Bugs and the tests that caught them, by the page of the last run."""
+    rows = TABLE.read_text("utf-8").splitlines() if TABLE.is_file() else []
+    cells = [row.strip("| ").split(" | ") for row in rows if row.startswith("| ") and row.count(" | ") >= 3]
+    return {row[0]: f"tests/{row[-1].strip('`')}" for row in cells if "::" in row[-1]}
+
+
 def killed(outcome: Outcome) -> bool:
     """A failing test kills; an import that breaks, or a crash of pytest, does not."""
     return outcome.code == 1 and "::" in outcome.first
@@ -98,8 +116,9 @@ def main() -> int:
     if clean.code != 0:
         print(f"the tests fail without a bug: {clean.first}", file=sys.stderr)
         return 2
+    caught = caught_last()
     with ThreadPoolExecutor(jobs) as pool:
-        outcomes = list(pool.map(lambda m: told(m, run(m.tests, m)), chosen))
+        outcomes = list(pool.map(lambda m: told(m, run_planted(m, caught)), chosen))
     survivors = [mutant.name for mutant, outcome in zip(chosen, outcomes, strict=True) if not killed(outcome)]
     print(f"{len(chosen) - len(survivors)} of {len(chosen)} killed" + (f"; alive: {survivors}" if survivors else ""))
     if not names and not survivors:

@@ -128,7 +128,6 @@ def missing(text: str, *, is_code: bool) -> set[str]:
     return {place for place in wanted if place not in known()}
 
 
-@pytest.mark.slow
 def test_every_cited_place_exists():
     found = {
         str(path.relative_to(ROOT)): lost

@@ -80,7 +80,6 @@ def circle(graph: Graph) -> list[str]:
 FILES = {path.relative_to(SOURCE).as_posix(): path.read_text("utf-8") for path in sorted(SOURCE.rglob("*.py"))}
 
 
-@pytest.mark.slow
 def test_no_part_of_the_package_imports_in_a_circle():
     graph = graph_of(FILES)
     assert circle(graph) == []

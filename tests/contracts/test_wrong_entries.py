@@ -29,6 +29,7 @@ NEIGHBOURS = "does not hold"
 
 METHODS = [
     (methods.HalvedSensitivity, "neighbours", "log-ratios 2 wide, and 1 is allowed"),
+    pytest.param(methods.ForgottenDelta, "composition", "costs epsilon inf at delta 0", marks=pytest.mark.slow),
     (methods.LessNoiseWhereThePublicRowIsSure, "neighbours", r"(?s)log-ratios .* wide.*the public row \(0, -5\)"),
     (methods.TwiceAsMuchWhereThePublicRowIsFlat, "neighbours", r"(?s)log-ratios 2 wide.*the public row \(0, 0\)"),
     (methods.HeardTogetherWhereSure, "isolation", "(?s)depends on the other experts.*beside the public row"),
@@ -96,6 +97,12 @@ METHODS = [
 ]
 DECODERS = [
     (decoders.HalvedSensitivity, "neighbours", NEIGHBOURS),
+    pytest.param(
+        decoders.CoinsAtTwiceTheRate("exponential", fresh="token", sampling_rate=0.25),
+        "public rows",
+        "(?s)does not hold.*101 tokens",
+        marks=pytest.mark.slow,
+    ),
     (decoders.LessNoiseWhereThePublicRowIsSure, "public rows", "its scores move by more than is stated"),
     (decoders.TogetherWhereThePublicRowIsSure, "public rows", "its scores move by more than is stated"),
     (decoders.BoundOfTheHeardWhereThePublicRowIsSure, "public rows", "the stated sensitivity follows the data"),
@@ -221,6 +228,7 @@ MECHANISMS = [
     (mechanisms.Endless(0.7), "sampler", "a run goes on after its first yes"),
     (mechanisms.WithoutLaw(), "drive", "it has no law"),
     (mechanisms.TakesWords(), "drive", "no public method"),
+    (clusterings.ForgottenDelta(), "composition", "costs epsilon inf at delta 0"),
     (made(clusterings.SumsOfADrop), "sensitivity", "(?s)2 times the norm.*replace-one"),
     (made(clusterings.SumsOfASwapWhenAdded), "sensitivity", "(?s)2 times the norm.*add-remove"),
     (made(clusterings.CountsOfADrop), "sensitivity", "1.414 times the norm"),
@@ -268,6 +276,11 @@ MECHANISMS = [
 ]
 ANSWERERS = [
     (answerers.HalvedSensitivity, "sensitivity", "told a sensitivity of 1, and scores move by 2"),
+    (answerers.ForgottenDelta, "composition", "costs epsilon inf at delta 0"),
+    (answerers.WordsAsOften, "sensitivity", "scores move by 40"),
+    (answerers.FortyWordsAtMost, "sensitivity", "they change by 197"),
+    pytest.param(answerers.SetInItsOrder, "post-processing", "(?s)two outcomes.*12 times", marks=pytest.mark.slow),
+    (answerers.KeepsAnAnswer, "post-processing", "finished in two ways"),
     (answerers.LongTextsCountMore, "sensitivity", "told a sensitivity of 2"),
     (answerers.PrivateUniverse, "asks", "tells a mechanism something else"),
     (answerers.SameSizePrivateUniverse, "sensitivity", "scores move by 3"),
@@ -337,6 +350,7 @@ ANSWERERS = [
 ]
 FITTERS = [
     (fitters.HalvedSensitivity, "sensitivity", "2 times the norm"),
+    (fitters.ForgottenDelta, "composition", "costs epsilon inf at delta 0"),
     (fitters.LikestWithoutADelta, "post-processing", "two supports"),
     pytest.param(fitters.QuietWithoutADelta, "composition", r"(?s)costs epsilon.*delta=0\.0", marks=pytest.mark.slow),
     (fitters.TwiceFromTwelveUnits, "composition", "(?s)costs epsilon 5.5.*14 times slant"),
@@ -597,6 +611,7 @@ def test_a_wrong_fitter_is_noticed(wrong, contract, reason):
     "right",
     [
         fitters.Means,
+        fitters.WholeBudget,
         pytest.param(fitters.FirstRecords, marks=pytest.mark.slow),
         pytest.param(fitters.NoiseInSteps, marks=pytest.mark.slow),
         fitters.Chosen,
@@ -625,6 +640,7 @@ def test_a_wrong_answerer_is_noticed(wrong, contract, reason):
     [
         answerers.OneKeyword,
         answerers.HowLong,
+        answerers.FortyWordsCounted,
         answerers.EachWordByItself,
         pytest.param(answerers.ThrowsACoin, marks=pytest.mark.slow),
         pytest.param(answerers.CoinBetween, marks=pytest.mark.slow),

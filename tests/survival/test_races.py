@@ -47,7 +47,6 @@ def assert_nested_caps_hold(where: str, unit: int, processes: int, tries: int) -
     ledger.close()
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize(("admits", "tries"), [(40, 8), pytest.param(300, 50, marks=pytest.mark.slow)])
 def test_sixteen_processes_fill_a_cap_exactly(address, admits, tries):  # noqa: F811
     assert_exactly(address, admits, processes=16, tries=tries)

@@ -21,7 +21,7 @@ from numpy.typing import NDArray
 from sottovoce.mechanisms.base import Mechanism, register
 from sottovoce.mechanisms.samplers.discrete_gaussian import sample_discrete_gaussian
 from sottovoce.parameters import Checked
-from sottovoce.privacy.accounting.accountant import rho_of_budget
+from sottovoce.privacy.accounting.renyi import rho_that_fits
 from sottovoce.privacy.aggregates import VectorSum
 from sottovoce.privacy.events import ZCDpEvent
 from sottovoce.privacy.numbers import exact
@@ -88,12 +88,12 @@ class GaussianVector(Checked, Mechanism):
 
     @classmethod
     def for_budget(cls, epsilon: float, delta: float) -> GaussianVector:
-        """The least noise whose single release is (epsilon, delta)-DP by its zCDP bound.
+        """The least noise whose single release is (epsilon, delta)-DP by its zCDP bound, and fits in a ledger of both.
 
         Raises:
             ParameterError: ``delta`` is 0: Gaussian noise has no pure guarantee.
         """
-        return cls(rho_of_budget(EPSILON.read("epsilon", epsilon), NOISE_DELTA.read("delta", delta)))
+        return cls(rho_that_fits(EPSILON.read("epsilon", epsilon), NOISE_DELTA.read("delta", delta)))
 
     @property
     def event(self) -> ZCDpEvent:

@@ -29,7 +29,7 @@ from sottovoce.mechanisms.base import SelectionMechanism, register
 from sottovoce.mechanisms.samplers.discrete_gaussian import sample_discrete_gaussian
 from sottovoce.mechanisms.samplers.discrete_laplace import sample_discrete_laplace
 from sottovoce.parameters import Checked
-from sottovoce.privacy.accounting.accountant import rho_of_budget
+from sottovoce.privacy.accounting.renyi import rho_that_fits
 from sottovoce.privacy.aggregates import Scores
 from sottovoce.privacy.events import PureDP, ZCDpEvent
 from sottovoce.privacy.numbers import exact
@@ -62,12 +62,12 @@ class GaussianNoisyMax(Checked, SelectionMechanism):
 
     @classmethod
     def for_budget(cls, epsilon: float, delta: float) -> GaussianNoisyMax:
-        """The least noise whose single release is (epsilon, delta)-DP by its zCDP bound.
+        """The least noise whose single release is (epsilon, delta)-DP by its zCDP bound, and fits in a ledger of both.
 
         Raises:
             ParameterError: ``delta`` is 0: Gaussian noise has no pure guarantee.
         """
-        return cls(rho_of_budget(EPSILON.read("epsilon", epsilon), NOISE_DELTA.read("delta", delta)))
+        return cls(rho_that_fits(EPSILON.read("epsilon", epsilon), NOISE_DELTA.read("delta", delta)))
 
     @property
     def event(self) -> ZCDpEvent:

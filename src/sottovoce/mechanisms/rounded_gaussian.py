@@ -24,7 +24,7 @@ from sottovoce.mechanisms.gaussian import NoisyVector, with_noise
 from sottovoce.mechanisms.samplers.discrete_laplace import bernoulli_exp
 from sottovoce.parameters import Checked, Number
 from sottovoce.privacy.accounting.gaussian_dp import mu_of_budget
-from sottovoce.privacy.accounting.renyi import FLOAT_MARGIN, rho_of_budget
+from sottovoce.privacy.accounting.renyi import FLOAT_MARGIN, rho_that_fits
 from sottovoce.privacy.aggregates import VectorSum
 from sottovoce.privacy.events import GaussianDpEvent
 from sottovoce.privacy.numbers import exact
@@ -91,7 +91,7 @@ class RoundedGaussian(Checked, Mechanism):
         Raises:
             ParameterError: They admit so little that the noise would be out of range.
         """
-        rho = rho_of_budget(epsilon, delta)
+        rho = rho_that_fits(epsilon, delta)
         if rho < 5e-13:  # noise of 1e6, the most that there is
             raise ParameterError("epsilon", epsilon, "larger: with this delta it admits less than any noise costs")
         multiplier = 1 / math.sqrt(2 * rho)

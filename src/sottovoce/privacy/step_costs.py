@@ -20,7 +20,7 @@ from typing import Annotated, Any, ClassVar, Self, TypeVar, final
 
 from sottovoce.errors import ParameterError
 from sottovoce.parameters import Checked, OneOf, Positive, Root, WorkedOut
-from sottovoce.privacy.accounting.renyi import rho_of_budget
+from sottovoce.privacy.accounting.renyi import rho_that_fits
 from sottovoce.privacy.events import BoundedRange, DpEvent, GaussianDpEvent, PureDP, ZCDpEvent
 from sottovoce.privacy.numbers import exact, rounded_up
 from sottovoce.privacy.unit import ChangeType, is_drop
@@ -223,7 +223,7 @@ class GaussianStep(StepCost):
             raise ParameterError("delta", delta, "above 0 for Gaussian noise, such as 1e-6")
         made: Any = cls  # its fields are the subclass's
         norm = exact(made(sigma=1.0, **public).norm(change))
-        cost: Self = made(sigma=Root(norm**2 / (2 * exact(rho_of_budget(epsilon, delta)))), **public)
+        cost: Self = made(sigma=Root(norm**2 / (2 * exact(rho_that_fits(epsilon, delta)))), **public)
         return cost
 
 

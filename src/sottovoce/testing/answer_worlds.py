@@ -9,6 +9,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from textwrap import shorten
 from typing import Any, Final, final
 
 import numpy as np
@@ -22,6 +23,8 @@ from sottovoce.privacy.unit import Adjacency
 from sottovoce.testing.ladders import TOP, counted, is_alone, ladders
 
 World = tuple[str | None, ...]
+LONG: Final = " ".join(["Card"] * 40 + [f"word{number}" for number in range(160)])
+"""A text of many words, one of which, a public keyword, stands in it often, and not as it is written elsewhere."""
 NULLS: Final = (None,)
 """What a null expert says."""
 
@@ -34,11 +37,12 @@ VECTORS: Final[Mapping[str, tuple[float, ...]]] = {
     "the fee is late again": (0.06, -0.08, 0.0),
     "a card": (0.0, 0.0, 0.0),
     "the of and": (math.nan,) * 3,
+    LONG: (0.8, -0.6, 0.0),
 }
 """What experts may write: unit vectors, opposite ones, one that is far too long, a short one, a zero, and one that
-cannot be embedded. Some words stand in no public text."""
+cannot be embedded. Some words stand in no public text, and one stands 40 times in a text of 200 words."""
 TEXTS: Final[tuple[str | None, ...]] = (*VECTORS, None)
-SHARP: Final[tuple[str | None, ...]] = ("a lost card", "a late fee", "fee card codeword today", None)
+SHARP: Final[tuple[str | None, ...]] = ("a lost card", "a late fee", "fee card codeword today", LONG, None)
 """The few of them that are furthest apart."""
 POOL: Final[Mapping[str, tuple[float, ...]]] = {
     "the card is lost": (0.8, 0.6, 0.0),
@@ -173,8 +177,8 @@ def vector_of(text: str | None) -> Sequence[float]:
 def shown(world: World) -> str:
     """A world in words."""
     if len(world) > 8 and len({*world[-4:]}) > 1 and len({*world[:4]}) > 1:
-        return f"{{{len(world) - 1} experts, and {world[-1] or 'null'!r}}}"
-    return "{" + counted(repr(text) if text else "null" for text in world) + "}"
+        return f"{{{len(world) - 1} experts, and {shorten(world[-1] or 'null', 60)!r}}}"
+    return "{" + counted(repr(shorten(text, 60)) if text else "null" for text in world) + "}"
 
 
 @final

@@ -624,8 +624,9 @@ class _Answerer:
         return tape, outcome
 
     def _answer(self, outcome: Outcome, plan: AnswerPlan) -> str:
-        """The text of an outcome, as it is made behind its draw."""
-        return self.answerer.finish(outcome, worlds.public_side(plan.setting.candidates, Writing()))
+        """The text of an outcome, as it is made behind its draw by the entry as it was given, and as it was planned."""
+        public = worlds.public_side(plan.setting.candidates, Writing())
+        return "".join(answerer.finish(outcome, public) for answerer in (self.answerer, plan.answerer))
 
     def _finished(self, outcome: Outcome, public: PublicSide, where: str) -> None:
         """The answer follows from the saved outcome, as often as it is finished, also where the writer is silent."""

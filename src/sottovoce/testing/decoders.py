@@ -418,6 +418,8 @@ class _Decoder:
         if not isinstance(plan.decoder, SelectingDecoder) and (self.full or self.must_run):
             self._however_many(plan, claim)
             self._many_tokens(plan, claim)
+        elif samples(plan.decoder):  # scores tell nothing of the share that is drawn
+            self._many_tokens(plan, claim)
 
     def _many_tokens(self, plan: DecodingPlan, claim: Claim) -> None:
         """The law of the only token among many, of which half move at once."""

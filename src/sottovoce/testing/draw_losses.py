@@ -241,7 +241,7 @@ class Losses:
         """What shows that some pair loses more than the event says, and the pair; ``None`` where none does."""
         kinds = [kind for kind in self._kinds if kind and not any(_less(kind, other) for other in self._kinds)]
         kinds = sorted(kinds, key=lambda kind: sum(map(_size, kind)), reverse=True)[:MOST_KINDS]
-        for point in (delta, 0.1):
+        for point in (0.0, delta, 0.1):  # the first tells a pure event from one that needs a delta
             priced = self._priced(event, point)
             allowed = float(priced.epsilon)
             for parts in kinds:

@@ -10,6 +10,9 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any, Final, final
 
+import numpy as np
+
+from sottovoce.mechanisms.propose_test_release import ProposeTestRelease
 from sottovoce.privacy.aggregates import Scores
 from sottovoce.privacy.unit import Adjacency
 from sottovoce.testing.draw_losses import too_far
@@ -54,13 +57,33 @@ def teller(first: Tape, lost: list[int]) -> Teller:
     return told
 
 
-def answering(answer: bool) -> Teller:
-    """Every threshold test has this answer; everything else is drawn."""
-    return lambda number, draw: NotImplemented if draw.test is None else answer
+def answering(answer: bool, tapes: Sequence[Tape]) -> Teller:
+    """Every threshold test has this answer, and every proposed set passes or fails; everything else is drawn.
+
+    A set that passes holds what leads in all of these worlds together: candidates whose order differs between them.
+    """
+
+    def told(number: int, draw: Draw) -> Any:
+        if draw.test is not None:
+            return answer
+        if not isinstance(draw.mechanism, ProposeTestRelease):
+            return NotImplemented
+        alike = [tape.draws[number] for tape in tapes if number < len(tape.draws)]
+        sums = sum(twin.aggregate.values for twin in alike if kind(twin) == kind(draw))
+        if not answer or not np.ndim(sums):
+            return None
+        return tuple(sorted(np.argsort(-np.asarray(sums), kind="stable")[: draw.mechanism.k].tolist()))
+
+    return told
+
+
+def is_asked(draw: Draw) -> bool:
+    """Whether a release says yes or no, or may be none."""
+    return draw.test is not None or isinstance(draw.mechanism, ProposeTestRelease)
 
 
 def replayed(made: Callable[[int, Teller | None], tuple[list[Tape], list[int]]]) -> Iterator[list[Tape]]:
-    """Tapes of the same worlds: as they are drawn, with all threshold tests answered yes, and no, and with other coins.
+    """Tapes of the same worlds: as they are drawn, with all that is asked answered yes, and no, and with other coins.
 
     Args:
         made: Makes the tapes from a seed of the entry's own coins and what is told; says which coins were thrown.
@@ -70,8 +93,8 @@ def replayed(made: Callable[[int, Teller | None], tuple[list[Tape], list[int]]])
         for seed in range(OWN_COINS):
             tapes, thrown = made(seed, teller_of_all)
             yield tapes
-            if len(told) == 1 and any(draw.test for draw in tapes[0].draws):
-                told += [answering(True), answering(False)]
+            if len(told) == 1 and any(map(is_asked, tapes[0].draws)):
+                told += [answering(True, tapes), answering(False, tapes)]
             if not thrown:
                 break
 

@@ -16,6 +16,7 @@ from sottovoce.mechanisms.gaussian import GaussianVector
 from sottovoce.mechanisms.laplace import Laplace
 from sottovoce.mechanisms.stability_histogram import StabilityHistogram
 from sottovoce.methods.answering.answerer import Answerer, Outcome
+from sottovoce.methods.answering.ksa import KSA
 from sottovoce.methods.answering.references import _Reference
 from sottovoce.methods.base import Reads
 from sottovoce.parameters import Number, Positive
@@ -423,6 +424,86 @@ class Mean(Answerer):
 
     def finish(self, outcome, public):
         return outcome.values["answer"]
+
+
+@dataclass(frozen=True)
+class ForgottenDelta(Mean):
+    """Charges Gaussian noise, which needs a delta, as if it needed none."""
+
+    calibrated_parameters = ("rho", "epsilon")
+    epsilon: Positive | None = None
+
+    def calibrated(self, price, setting):
+        rho = rho_of_budget(0.9 * price.epsilon, price.delta)
+        return replace(self, rho=self.rho or rho, epsilon=self.epsilon or price.epsilon)
+
+    def event(self, setting):
+        return PureDP(self.epsilon)
+
+
+@dataclass(frozen=True)
+class KeepsAnAnswer(Mean):
+    """The instance that draws keeps what the first expert wrote, and says it where the answer is finished."""
+
+    def draw(self, setting, experts, public, randomness):
+        self.__dict__["kept"] = experts.texts_without_noise()[0]
+        return super().draw(setting, experts, public, randomness)
+
+    def finish(self, outcome, public):
+        return f"{super().finish(outcome, public)} {self.__dict__.get('kept')}"
+
+
+@dataclass(frozen=True)
+class WordsAsOften(OneKeyword):
+    """Counts a word as often as a text has it, and is told that a text has it once."""
+
+    def counts(self, experts, public):
+        texts = [(text or "").casefold().split() for text in experts.texts_without_noise()]
+        counts = [sum(text.count(word) for text in texts) for word in public.universe]
+        return Scores(counts, sensitivity=experts.change.widths, adjacency=experts.adjacency)
+
+
+@dataclass(frozen=True)
+class FortyWordsAtMost(Answerer):
+    """How many words experts write, who are said to write forty at most."""
+
+    name = "forty-words"
+    calibrated_parameters = ("epsilon",)
+    least_candidates = 0
+    most: ClassVar[int] = 10**9
+    epsilon: Epsilon | None = None
+
+    def calibrated(self, price, setting):
+        return self if self.epsilon is not None else replace(self, epsilon=price.epsilon)
+
+    def event(self, setting):
+        return Laplace(self.epsilon).event
+
+    def draw(self, setting, experts, public, randomness):
+        words = sum(min(len(text.split()), self.most) for text in experts.texts_without_noise() if text)
+        counts = Counts([words], l1=40 * experts.change.widths, adjacency=experts.adjacency)
+        return Outcome(self.name, {"words": Laplace(self.epsilon).release(counts, randomness)[0]})
+
+    def finish(self, outcome, public):
+        return public.written(f"Write about {max(1, outcome.values['words'] // 20)} words.")
+
+
+@dataclass(frozen=True)
+class FortyWordsCounted(FortyWordsAtMost):
+    """Right: no more than forty words of a text are counted."""
+
+    most = 40
+
+
+@dataclass(frozen=True)
+class SetInItsOrder(KSA):
+    """The set of a propose-test-release, in the order of the counts."""
+
+    def select(self, counts, setting, randomness):
+        found = super().select(counts, setting, randomness)
+        if self.selection != "ptr":
+            return found
+        return found and tuple(sorted(found, key=lambda place: -int(counts.values[place])))
 
 
 @dataclass(frozen=True)

@@ -16,7 +16,7 @@ from sottovoce.mechanisms.clustering.projection import PublicProjection
 from sottovoce.mechanisms.gaussian import GaussianVector
 from sottovoce.mechanisms.permute_and_flip import PermuteAndFlip
 from sottovoce.privacy.aggregates import Scores, VectorSum
-from sottovoce.privacy.events import ComposedDpEvent, SelfComposedDpEvent, ZCDpEvent
+from sottovoce.privacy.events import ComposedDpEvent, PureDP, SelfComposedDpEvent, ZCDpEvent
 from sottovoce.privacy.points import PrivatePoints, bound_of, grid_rows
 from sottovoce.privacy.unit import Adjacency
 from sottovoce.randomness import Randomness, SeededRandomness
@@ -100,6 +100,24 @@ class SumsForFree(DPM):
     @property
     def event(self):
         return ComposedDpEvent(list(super().event.events)[:-1])
+
+
+@dataclass(frozen=True)
+class ForgottenDelta(Mechanism):
+    """The sums of both halves with Gaussian noise, which needs a delta, charged as if it needed none."""
+
+    adjacency: Adjacency = Adjacency.REPLACE_ONE
+
+    @property
+    def event(self):
+        return PureDP(2.0)
+
+    def cluster(self, points: PrivatePoints, randomness: Randomness):
+        bound = bound_of(points.radius) * (2 if self.adjacency is Adjacency.REPLACE_ONE else 1)
+        left = points.rows[:, 0] < 0
+        sums = np.concatenate([points.rows[left].sum(axis=0), points.rows[~left].sum(axis=0)])
+        vector = VectorSum(sums, squared_l2=bound * bound, adjacency=points.adjacency)
+        return GaussianVector.for_budget(1.8, 1e-6).release(vector, randomness).steps
 
 
 class OneLevelForAll(DPM):

@@ -745,6 +745,17 @@ class ARunForEachToken(NoisyRowBehindATest):
 
 
 @dataclass(frozen=True)
+class CoinsAtTwiceTheRate(Tang):
+    """Draws experts at twice the rate that is charged."""
+
+    def subsample(self, plan, step, randomness):
+        return replace(self, sampling_rate=2 * self.sampling_rate)._drawn(plan, step, randomness)
+
+    def _drawn(self, plan, step, randomness):
+        return super().subsample(plan, step, randomness)
+
+
+@dataclass(frozen=True)
 class QuietNoise(Tang):
     """Gaussian noise for half of the norm that an exchanged distribution moves."""
 

@@ -86,6 +86,47 @@ class Means(Fitter):
 
 
 @dataclass(frozen=True)
+class ForgottenDelta(Means):
+    """Charges Gaussian noise, which needs a delta, as if it needed none where a ledger adds epsilons."""
+
+    calibrated_parameters = ("multiplier", "epsilon")
+    epsilon: Positive | None = None
+
+    def calibrated(self, price, setting):
+        noise = 1.1 * RoundedGaussian.for_rho(price.epsilon, price.delta).noise_multiplier
+        return replace(self, multiplier=self.multiplier or noise, epsilon=self.epsilon or price.epsilon)
+
+    def event(self, setting):
+        return PureDP(self.epsilon) if setting.adds_epsilons else super().event(setting)
+
+
+@dataclass(frozen=True)
+class WholeBudget(Means):
+    """Right: as much noise as its whole budget asks for, and no more."""
+
+    calibrated_parameters = ("rho",)
+    multiplier: ClassVar[None] = None
+    rho: Positive | None = None
+
+    def calibrated(self, price, setting):
+        rho = GaussianVector.for_budget(price.epsilon, price.delta).rho
+        return self if self.rho is not None else replace(self, rho=rho)
+
+    def event(self, setting):
+        return GaussianVector(self.rho).event
+
+    def fit(self, plan, private, public, randomness):
+        setting = plan.setting
+        rule = self.rule(setting, private)
+        sums = private.sum_of(rule)
+        vector = VectorSum(
+            sums, squared_l2=self.bound(rule, setting), adjacency=setting.adjacency, grid_step=Fraction(1, LIMIT)
+        )
+        means = GaussianVector(self.rho).release(vector, randomness).values[: setting.labels * setting.dimension]
+        return self.support(means / 10, setting)
+
+
+@dataclass(frozen=True)
 class HalvedSensitivity(Means):
     """Tells half of the sensitivity."""
 

@@ -10,12 +10,13 @@ import numpy as np
 from sottovoce.errors import AssignmentError, ParameterError
 from sottovoce.experts.label_scores import ExpertOutputs, normalized, on_grid
 from sottovoce.mechanisms.exponential import Exponential
+from sottovoce.mechanisms.gaussian import GaussianVector
 from sottovoce.mechanisms.laplace import Laplace
 from sottovoce.mechanisms.noisy_max import GaussianNoisyMax
 from sottovoce.methods.base import Method, Price, Reads, Selecting, Subsampling
 from sottovoce.methods.pbs import PbS
 from sottovoce.methods.poe import PoE
-from sottovoce.privacy.aggregates import Counts, Scores
+from sottovoce.privacy.aggregates import Counts, Scores, VectorSum
 from sottovoce.privacy.events import ApproximateDP, BoundedRange, NonPrivateDpEvent, NoOpDpEvent, PureDP
 from sottovoce.privacy.unit import Adjacency
 
@@ -204,6 +205,25 @@ class HeavyApprovals(_Poe):
             adjacency=experts.votes().adjacency,
             squared_l2=change.rows**2 * experts.labels * weight**2,
         )
+
+
+@dataclass(frozen=True)
+class ForgottenDelta(Method):
+    """Votes with Gaussian noise, which needs a delta, charged as if it needed none."""
+
+    name, summary, source = "wrong", "a mistake", "none"
+
+    def event(self, price, adjacency):
+        self.noise(price)
+        return PureDP(price.epsilon)
+
+    def noise(self, price):
+        return GaussianVector.for_budget(0.9 * price.epsilon, price.delta)
+
+    def choose(self, experts, price, randomness):
+        votes = experts.votes()
+        vector = VectorSum(votes.values, squared_l2=votes.squared_l2, adjacency=votes.adjacency)
+        return int(np.argmax(self.noise(price).release(vector, randomness).steps))
 
 
 @dataclass(frozen=True)

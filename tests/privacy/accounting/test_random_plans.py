@@ -136,7 +136,6 @@ def test_no_bound_of_more_random_plans_is_below_its_exact_law():
     assert bounds_too_low(range(1_000, 4_000)) == []
 
 
-@pytest.mark.slow
 def test_a_loss_charged_at_half_or_a_tenth_less_is_noticed():
     # What the comparison can notice at all: prices of the same plans, with too little charged for every answer.
     assert len({seed for seed, *_ in bounds_too_low(range(60), 0.5)}) >= 45

@@ -34,7 +34,7 @@ from sottovoce.methods.base import Price
 from sottovoce.models.base import FloatArray
 from sottovoce.parameters import LEAST, Number, OneOf, Positive, Switch
 from sottovoce.privacy.accounting.bounded_range import rho_of_bounded_range
-from sottovoce.privacy.accounting.renyi import rho_of_budget
+from sottovoce.privacy.accounting.renyi import rho_that_fits
 from sottovoce.privacy.claims import Claim, of_event
 from sottovoce.privacy.events import (
     BoundedRange,
@@ -213,7 +213,7 @@ class SGA(Answerer):
     rho: Positive | None = None
 
     def calibrated(self, price: Price, setting: AnswerSetting) -> Self:
-        answerer = self if self.rho is not None else replace(self, rho=rho_of_budget(price.epsilon, price.delta))
+        answerer = self if self.rho is not None else replace(self, rho=rho_that_fits(price.epsilon, price.delta))
         answerer.require_groups(setting)
         return answerer
 

@@ -7,6 +7,7 @@ Sources     specification T7 (pure DP: Bun and Steinke 2016) and T9 (conversion:
 from __future__ import annotations
 
 import math
+from fractions import Fraction
 from functools import lru_cache
 from typing import Final
 
@@ -101,3 +102,18 @@ def rho_of_budget(epsilon: float, delta: float) -> float:
         else:
             high = middle
     return low
+
+
+def rho_that_fits(epsilon: float, delta: float) -> float:
+    """The largest zCDP parameter of a release that a ledger with the budget (epsilon, delta) has room for.
+
+    A ledger counts whole units of 1e-15, rounds its cap down and what it charges up.
+
+    Example:
+        >>> units = rho_of_budget(1.0, 1e-6) * 1e15
+        >>> math.ceil(rho_that_fits(1.0, 1e-6) * 1e15) <= units < math.ceil(rho_that_fits(1.0, 1e-6) * 1e15) + 1
+        True
+    """
+    rho = rho_of_budget(epsilon, delta)
+    units = math.floor(Fraction(rho) * 10**15)
+    return min(rho, math.nextafter(units / 10**15, 0)) if units else rho
