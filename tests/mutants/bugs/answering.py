@@ -306,7 +306,7 @@ MUTANTS = [
         "tests-as-they-fall",
         "an answerer whose test hardly ever says yes may go on after it",
         "testing/replays.py",
-        "                told += [answering(True), answering(False)]\n",
+        "                told += [answering(True, tapes), answering(False, tapes)]\n",
         "                told += [None]\n",
         ("tests/contracts/test_wrong_entries.py::test_a_wrong_answerer_is_noticed",),
     ),
