@@ -675,8 +675,6 @@ MUTANTS = [
         "privacy/accounting/renyi.py",
         "    return min(rho, math.nextafter(units / 10**15, 0)) if units else rho\n",
         "    return rho\n",
-        (
-            "tests/contracts/test_wrong_entries.py::test_the_fitters_that_the_wrong_ones_are_made_of_keep_the_contract[WholeBudget]",
-        ),
+        ("tests/privacy/ledger/test_filter.py::test_noise_for_a_whole_budget_fits_in_it",),
     ),
 ]

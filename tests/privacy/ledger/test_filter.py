@@ -12,6 +12,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from sottovoce.errors import ParameterError
+from sottovoce.mechanisms.gaussian import GaussianVector
+from sottovoce.mechanisms.noisy_max import GaussianNoisyMax
+from sottovoce.methods.rnm import RNM
 from sottovoce.privacy.accounting.accountant import rdp_of_bounded_range, rdp_of_pure, rho_of_budget
 from sottovoce.privacy.accounting.event_cost import cost_of
 from sottovoce.privacy.events import (
@@ -30,6 +33,9 @@ from sottovoce.privacy.events import (
 )
 from sottovoce.privacy.ledger.budget import Budget, amount_of
 from sottovoce.privacy.ledger.filter import FAILURE_SCALE, SCALE, Cap, Cost, Currency, first_exceeded_cap, price
+from sottovoce.records.sealed import PrivateRecords, Row
+from sottovoce.session import PrivateICL
+from sottovoce.tasks import Task
 
 CURRENCIES = ["epsilon", "rho", "rdp at alpha 1.5", "rdp at alpha 16", "rdp at alpha 5000"]
 ETAS = [1e-5, 1e-3, 0.00999, 0.01, 0.1, 0.5, 1.0, 2.0, 4.0, 30.0]
@@ -226,6 +232,28 @@ def test_a_share_for_failures_leaves_the_cap_of_the_rest_of_delta():
     assert budget.failure_cap == 4 * FAILURE_SCALE // 10**7
     assert budget.cap / SCALE == pytest.approx(rho_of_budget(8.0, 6e-7), rel=1e-12)
     assert budget.cap < Budget(8, 1e-6).cap
+
+
+@pytest.mark.parametrize(("epsilon", "delta"), [(1.0, 1e-6), (0.1, 1e-9), (3.0, 1e-5), (8.0, 1e-6), (50.0, 0.01)])
+def test_noise_for_a_whole_budget_fits_in_it(epsilon, delta):
+    cap = Budget(epsilon, delta).cap
+    for made in (GaussianVector, GaussianNoisyMax):
+        charged = price(made.for_budget(epsilon, delta).event, "rho").loss
+        assert cap * (1 - 1e-12) - 2 <= charged <= cap
+    assert price(ZCDpEvent(rho_of_budget(epsilon, delta)), "rho").loss > cap  # as it was
+
+
+def test_one_answer_by_gaussian_votes_is_paid_from_a_budget_of_its_price(tmp_path):
+    rows = [Row(line, {"text": f"note {line}", "label": "ab"[line % 2]}) for line in range(1, 13)]
+    icl = PrivateICL(
+        records=PrivateRecords(rows, source="notes"),
+        task=Task(labels=["a", "b"]),
+        method=RNM(noise="gaussian"),
+        model="fake",
+        budget=Budget(1.0, 1e-6),
+        ledger=str(tmp_path / "t.db"),
+    )
+    assert icl.ask("which?", epsilon=1.0, delta=1e-6).value in ("a", "b")
 
 
 @pytest.mark.parametrize(
