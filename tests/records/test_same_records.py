@@ -5,6 +5,7 @@ from __future__ import annotations
 import datetime as dt
 import gzip
 import json
+from collections import Counter, UserString
 from decimal import Decimal
 from importlib import resources
 
@@ -156,6 +157,9 @@ def test_pairs_and_maps_are_the_same_in_every_format_that_pandas_writes(tmp_path
         ({"b": 1, "a": None}, {"b": "1"}, '{"b": 1.0}', [("b", 1)], [["b", 1], ["a", None]], '[["b", 1]]'),
         ([(3, 9), (12, 20)], ((12, 20), (3, 9)), "[[3, 9], [12, 20]]", np.array([[3, 9], [12, 20]])),
         ({"e\u0301": 1, "1.0": 2, True: 3}, {"\u00e9": 1, "1": 2, "true": 3}, '{"e\u0301": 1, "1": 2, "true": 3}'),
+        ([(np.int64(3), np.int64(9))], [np.array([3, 9])], {3: 9}, {np.int64(3): 9}, '{"3": 9}', [(b"3", 9)]),
+        ({"7": 3, "007": 4}, {"007": 4, "7": 3}, [("7", 3), ("007", 4)], '{"007": 4, "7": 3}', "[[7, 4], [7, 3]]"),
+        ({"[1]": 2}, [("[1]", 2)], '{"[1]": 2}', '[["[1]", 2]]'), ([[["a"], 1]], '[[["a"], 1]]'),
         ({}, [], "{}", "[]", {"a": " "}), ({"a": "\n\u0301"}, '{"a": "\\n\u0301"}', '{"a": "\\n\\u0301"}'),
         (float("inf"), "1e400", "1.8e308"), ("-1e400", "-inf"), (0, "1e-400", "-1e-330"),
         (b"\x89PNG\xff", "iVBOR/8="),
@@ -173,7 +177,7 @@ def test_one_value_has_one_text(same):
     [
         (0.1, 0.1001), (10**18, 10**18 + 1), ("a b", "ab"), ("a\nb", "a b"), (NOON, "2024-03-01 12:00:01"),
         (NOON, "2024-03-01 12:00:00.000001"), (NOON, "2024-03-01 12:00:00+01:00"), ("2024-02-30", "2024-03-01"),
-        ([1, 2], [2, 1]), ([[1, 2], [1, 3]], [[1, 3], [1, 2]]), ({"a": 1, "b": 2}, ["a", "b"]), (["a,b"], ["a", "b"]),
+        ([1, 2], [2, 1]), ([[1, 2], [1, 3]], [[1, 2], [1, 4]]), ({"a": 1, "b": 2}, ["a", "b"]), (["a,b"], ["a", "b"]),
         ("1.7e308", "inf"), ({"a": 1}, {"b": 1}), ({"a": 1}, {"a": 2}), (True, 1), ("1-2", "1"), ("10:00", "10:01"),
         (b"\xff\x00", b"\xff\x01"), (1e-35, 2e-35), (5e-324, 0), (5e-324, 1e-323), ("[1", "[1]"), ("1 days", "2 days"),
         ("P1DT0H0M1S", "P1DT0H1M0S"), ("P1D", "1 days"), ("PT1S", "P0DT0H0M1S"),
@@ -181,6 +185,25 @@ def test_one_value_has_one_text(same):
 )  # fmt: skip
 def test_other_values_have_other_texts(one, other):
     assert canonical_text(one) != canonical_text(other)
+
+
+def test_names_that_are_json_and_pairs_within_pairs_take_no_more_than_they_hold():
+    nested: object = ["a"] * 100
+    for _ in range(20):
+        nested = [[nested, "b"]]
+    assert len(canonical_text(nested)) < 4 * len(json.dumps(nested))
+    name = "x"
+    for _ in range(8):
+        deep: object = {name: 1}
+        for _ in range(30):
+            deep = [deep]
+        name = json.dumps(deep)
+    assert canonical_text({name: 1})
+    inner: object = {"a": 1}
+    outer: object = [("a", 1)]
+    for level in range(DEEPEST):
+        inner, outer = {f"k{level}": inner}, [(f"k{level}", outer)]
+    assert canonical_text(inner) == canonical_text(outer)
 
 
 def test_deep_and_damaged_cells_have_a_text_too():
@@ -414,6 +437,15 @@ def test_the_second_fingerprint_is_what_it_was(unit):
 def test_records_without_lists_or_objects_have_no_second_fingerprint():
     plain = records({"text": "My card was charged", "n": "3e2", "when": NOON, "x": 1e-3}, {"text": "e\u0301"})
     assert [*plain.fingerprints()] == [plain.fingerprint, plain.first_fingerprint()]
+
+
+def test_unusual_cells_may_have_had_another_text():
+    pa = pytest.importorskip("pyarrow")
+    for value in (pa.array([[[3, 9]]])[0], UserString("[[3, 9]]"), Counter(a=1), np.array([[3, 9]]), b"[[3, 9]]"):
+        assert may_differ(value)
+    assert canonical_text(pa.array([[[3, 9]]])[0]) != second_text(pa.array([[[3, 9]]])[0])
+    for value in (3, 0.5, True, dt.date(2024, 3, 1), dt.time(10), dt.timedelta(1), NOON, "007", None):
+        assert not may_differ(value)
 
 
 @settings(max_examples=60, deadline=None)

@@ -82,8 +82,8 @@ def canonical_text(value: object) -> str:
     times by the moment, a time without an offset as if it were in UTC; durations by their length, also as pandas writes
     them into JSON; line ends as one character; letters composed, outer blanks dropped; bytes as their text, or in
     base64; lists and objects as JSON, also where a CSV file holds them as JSON text, with names that are texts of cells
-    themselves. A map is an object or a list of pairs, by the file format: pairs with different first parts are an
-    object, and an empty object is an empty list. Two cells that differ in no more than that count as equal.
+    themselves. A map is an object or a list of pairs, by the file format, so a list of pairs is the object of the same
+    names, and an empty object an empty list. Two cells that differ in no more than that count as equal.
 
     Example:
         >>> [canonical_text(v) for v in (3, 3.0, "3.0", " 3 ", 1e16)]
@@ -147,17 +147,27 @@ class CellTexts:
 
     def sequence(self, value: Any, depth: int) -> Any:
         """A list or a set; as a mapping where it may be one."""
+        if (pairs := _pairs(value)) is not None:
+            return self.mapping(pairs, depth)
         plain = ["" if is_missing(part) else self.plain(part, depth + 1) for part in value]
-        if isinstance(value, set | frozenset):
-            plain.sort(key=str)
-        if not plain or not all(isinstance(part, list) and len(part) == 2 for part in plain):
-            return plain
-        pairs = {_named(pair[0]): pair[1] for pair in plain}
-        return _filled(pairs) if len(pairs) == len(plain) else plain
+        return sorted(plain, key=str) if isinstance(value, set | frozenset) else plain
 
     def mapping(self, items: Iterable[tuple[Any, Any]], depth: int) -> Any:
-        """A mapping of what is not missing."""
-        return _filled({self.of(name): self.plain(value, depth + 1) for name, value in items if not is_missing(value)})
+        """A mapping of what is not missing. Where two names are one text, all pairs, in an order of their own."""
+        pairs = [(self.name(name), self.plain(value, depth + 1)) for name, value in items if not is_missing(value)]
+        pairs = [(name, plain) for name, plain in pairs if plain != ""]
+        named = dict(pairs)
+        if len(named) < len(pairs):
+            return sorted(([name, plain] for name, plain in pairs), key=as_json)
+        return named or []  # as Parquet's empty maps are
+
+    def name(self, name: Any) -> str:
+        """The name of a part: a text as other cells are, but for lists and objects, which are left as they stand."""
+        if isinstance(name, bytes | bytearray):
+            name = name.decode("utf-8", "backslashreplace")
+        if isinstance(name, str):
+            return self.plain_text(composed(outlined(name)))
+        return str(self.plain(name, DEEPEST) if _may_be_a_name(name) else name)
 
     def text(self, text: str, depth: int) -> Any:
         """What a text says: a list or an object, a number, a moment, a duration, or itself."""
@@ -243,13 +253,20 @@ def as_json(plain: Any) -> str:
     return json.dumps(plain, sort_keys=True, ensure_ascii=False, separators=(",", ":"))
 
 
-def _named(plain: Any) -> str:
-    return plain if isinstance(plain, str) else as_json(plain)
+def _pairs(value: Any) -> list[tuple[Any, Any]] | None:
+    """The pairs of a list that may be a map: of two parts each, the first of which is no list or object."""
+    if not value or isinstance(value, set | frozenset):
+        return None
+    parts = [part.tolist() if getattr(part, "shape", ()) == (2,) else part for part in value]
+    if all(isinstance(part, list | tuple) and len(part) == 2 and _may_be_a_name(part[0]) for part in parts):
+        return [(name, part) for name, part in parts]
+    return None
 
 
-def _filled(mapping: dict[str, Any]) -> Any:
-    """A mapping without its empty texts; an empty one as a list, as Parquet's maps are."""
-    return {name: part for name, part in mapping.items() if part != ""} or []
+def _may_be_a_name(value: Any) -> bool:
+    if isinstance(value, _SCALARS):
+        return not is_missing(value) or isinstance(value, str)
+    return hasattr(value, "dtype") and getattr(value, "shape", None) == () and not is_missing(value)
 
 
 def outlined(text: str) -> str:
@@ -263,6 +280,8 @@ def composed(text: str) -> str:
     return text if text.isascii() else unicodedata.normalize("NFC", text)
 
 
+_SCALARS: Final = (str, bytes, bytearray, bool, int, float, Decimal, date, time, timedelta)
+"""What may be a name."""
 _EDGE: Final = 308
 """Powers of ten from which on a number may be beyond every float."""
 _WORDS: Final = {

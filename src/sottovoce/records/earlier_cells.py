@@ -6,13 +6,15 @@ has them as tuples alone, told an empty object from an empty list, and kept numb
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
+from datetime import date, datetime, time, timedelta
 from decimal import Decimal
 from typing import Any, Final, final
 
 from sottovoce.records.cells import CellTexts, composed, decimal_text, is_missing, outlined
 
-_CONTAINERS: Final = (Mapping, list, tuple, set, frozenset)
+_SAME: Final = frozenset({bool, int, float, date, datetime, time, timedelta})
+"""Types whose values have the texts that they had."""
 _DIGITS: Final = frozenset("+-.0123456789")
 
 
@@ -27,11 +29,11 @@ def second_text(value: object) -> str:
 
 
 def may_differ(value: object) -> bool:
-    """Whether a cell may have another text now: a list, an object, or a number with an exponent."""
-    if isinstance(value, str):
+    """Whether a cell may have another text now: a list, an object, a number with an exponent, or something unusual."""
+    if type(value) is str:
         text = value.lstrip()[:42]
         return text[:1] in ("[", "{") or (text[:1] in _DIGITS and "e" in text.lower())
-    return isinstance(value, (*_CONTAINERS, bytes, bytearray, memoryview, Decimal)) or hasattr(value, "tolist")
+    return type(value) not in _SAME and not is_missing(value)
 
 
 @final

@@ -8,6 +8,7 @@ Assumes     Coins of an entry's own are the same in two worlds where as many are
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, replace
 from typing import Any, Final, final
 
 import numpy as np
@@ -57,29 +58,48 @@ def teller(first: Tape, lost: list[int]) -> Teller:
     return told
 
 
-def answering(answer: bool, tapes: Sequence[Tape]) -> Teller:
-    """Every threshold test has this answer, and every proposed set passes or fails; everything else is drawn.
+@final
+@dataclass(frozen=True)
+class Forced:
+    """What is told of releases that say yes or no; everything else is drawn.
 
-    A set that passes holds what leads in all of these worlds together: candidates whose order differs between them.
+    Attributes:
+        test: The answer of every threshold test; ``None`` where they are drawn.
+        passes: Whether every proposed set passes; ``None`` where they are drawn.
+        tapes: Of all worlds, by which a set that passes holds what leads in them together: candidates whose order
+            differs between them.
     """
 
-    def told(number: int, draw: Draw) -> Any:
+    test: bool | None = None
+    passes: bool | None = None
+    tapes: Sequence[Tape] = ()
+
+    @property
+    def teller(self) -> Teller | None:
+        """Tells it; ``None`` where there is nothing to tell."""
+        return None if self.test is None and self.passes is None else self._told
+
+    def _told(self, number: int, draw: Draw) -> Any:
         if draw.test is not None:
-            return answer
-        if not isinstance(draw.mechanism, ProposeTestRelease):
+            return NotImplemented if self.test is None else self.test
+        if self.passes is None or not isinstance(draw.mechanism, ProposeTestRelease):
             return NotImplemented
-        alike = [tape.draws[number] for tape in tapes if number < len(tape.draws)]
-        sums = sum(twin.aggregate.values for twin in alike if kind(twin) == kind(draw))
-        if not answer or not np.ndim(sums):
-            return None
-        return tuple(sorted(np.argsort(-np.asarray(sums), kind="stable")[: draw.mechanism.k].tolist()))
+        alike = [tape.draws[number] for tape in self.tapes if number < len(tape.draws)]
+        values = [twin.aggregate.values for twin in alike if kind(twin) == kind(draw)]
+        if not values:
+            return NotImplemented
+        leading = np.argsort(-np.sum(values, axis=0), kind="stable")[: draw.mechanism.k]
+        return tuple(sorted(leading.tolist())) if self.passes else None
 
-    return told
-
-
-def is_asked(draw: Draw) -> bool:
-    """Whether a release says yes or no, or may be none."""
-    return draw.test is not None or isinstance(draw.mechanism, ProposeTestRelease)
+    def further(self, tapes: Sequence[Tape]) -> list[Forced]:
+        """What else is told behind these draws: both answers of what was drawn."""
+        draws = tapes[0].draws
+        more = []
+        if self.test is None and self.passes is None and any(draw.test for draw in draws):
+            more += [Forced(test=answer) for answer in (True, False)]
+        if self.passes is None and any(isinstance(draw.mechanism, ProposeTestRelease) for draw in draws):
+            more += [replace(self, passes=passes, tapes=tapes) for passes in (True, False)]
+        return more
 
 
 def replayed(made: Callable[[int, Teller | None], tuple[list[Tape], list[int]]]) -> Iterator[list[Tape]]:
@@ -88,15 +108,16 @@ def replayed(made: Callable[[int, Teller | None], tuple[list[Tape], list[int]]])
     Args:
         made: Makes the tapes from a seed of the entry's own coins and what is told; says which coins were thrown.
     """
-    told: list[Teller | None] = [None]
-    for teller_of_all in told:
+    forced = [Forced()]
+    for each in forced:
+        more: list[Forced] = []
         for seed in range(OWN_COINS):
-            tapes, thrown = made(seed, teller_of_all)
+            tapes, thrown = made(seed, each.teller)
             yield tapes
-            if len(told) == 1 and any(map(is_asked, tapes[0].draws)):
-                told += [answering(True, tapes), answering(False, tapes)]
+            more = more or each.further(tapes)
             if not thrown:
                 break
+        forced += more
 
 
 def kind(draw: Draw) -> tuple[str, str, int | None]:

@@ -14,6 +14,7 @@ from sottovoce.mechanisms.above_threshold import AboveThreshold
 from sottovoce.mechanisms.exponential import Exponential
 from sottovoce.mechanisms.gaussian import GaussianVector
 from sottovoce.mechanisms.laplace import Laplace
+from sottovoce.mechanisms.propose_test_release import ProposeTestRelease
 from sottovoce.mechanisms.stability_histogram import StabilityHistogram
 from sottovoce.methods.answering.answerer import Answerer, Outcome
 from sottovoce.methods.answering.ksa import KSA
@@ -504,6 +505,38 @@ class SetInItsOrder(KSA):
         if self.selection != "ptr":
             return found
         return found and tuple(sorted(found, key=lambda place: -int(counts.values[place])))
+
+
+@dataclass(frozen=True)
+class OrderBehindAYes(OneKeyword):
+    """Where a rare test says yes a set is proposed, and told in the order of the counts."""
+
+    needs_delta = True
+    calibrated_parameters = ("eta", "sigma", "lost")
+    sigma: Positive | None = None
+    lost: Positive | None = None
+
+    def calibrated(self, price, setting):
+        rho = rho_of_budget(0.8 * price.epsilon, price.delta / 2)
+        if rho < 1e-6:
+            raise ParameterError("epsilon", price.epsilon, "larger")
+        sigma, lost = max((0.5 / rho) ** 0.5, 0.06), min(price.delta / 4, 0.05)
+        eta = self.eta or price.epsilon / 10
+        return replace(self, eta=eta, sigma=self.sigma or sigma, lost=self.lost or lost)
+
+    def event(self, setting):
+        proposed = ProposeTestRelease(self.sigma, self.lost, 2).event
+        return ComposedDpEvent([AboveThreshold(self.eta).event, BoundedRange(self.eta), proposed])
+
+    def draw(self, setting, experts, public, randomness):
+        counts = self.counts(experts, public)
+        told = {"sensitivity": counts.sensitivity, "adjacency": counts.adjacency}
+        run = AboveThreshold(self.eta).start(500, **told, randomness=randomness)
+        if not run.above(Counts([int(counts.values[0])], l1=counts.sensitivity, adjacency=counts.adjacency)):
+            return self.outcome(public.universe[Exponential(self.eta).select(counts, randomness)], experts)
+        found = ProposeTestRelease(self.sigma, self.lost, 2).release(counts, randomness) or ()
+        order = sorted(found, key=lambda place: -int(counts.values[place]))
+        return self.outcome(" ".join(public.universe[place] for place in order), experts)
 
 
 @dataclass(frozen=True)

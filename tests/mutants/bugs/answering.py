@@ -306,8 +306,8 @@ MUTANTS = [
         "tests-as-they-fall",
         "an answerer whose test hardly ever says yes may go on after it",
         "testing/replays.py",
-        "                told += [answering(True, tapes), answering(False, tapes)]\n",
-        "                told += [None]\n",
+        "            more += [Forced(test=answer) for answer in (True, False)]\n",
+        "            more += []\n",
         ("tests/contracts/test_wrong_entries.py::test_a_wrong_answerer_is_noticed",),
     ),
     Mutant(
