@@ -36,9 +36,9 @@ def priced(checked: _Answerer, relation: answer_worlds.Relation = answer_worlds.
 @pytest.mark.parametrize(
     ("wrong", "contract", "reason"),
     [
-        (answerers.AtLeastTwo, "composition", r"(?s)costs epsilon 1.99814.*Price.epsilon=1\.0"),
+        (answerers.AtLeastTwo, "composition", r"(?s)costs epsilon 2 at.*Price.epsilon=1\.0"),
         (answerers.CoarseCounts, "sensitivity", "scores move by 8"),
-        (answerers.QuietUnderRho, "composition", "costs epsilon 15"),
+        (answerers.QuietUnderRho, "composition", "costs epsilon 16"),
         (answerers.QuietWithoutADelta, "composition", f"(?s)costs epsilon 4.*{PURE_PRICE}"),
         (answerers.DearInCrowds, "sensitivity", "143 experts"),
     ],
