@@ -654,14 +654,6 @@ MUTANTS = [
         ("tests/contracts/test_wrong_entries.py::test_a_wrong_answerer_is_noticed[SetInItsOrder--]",),
     ),
     Mutant(
-        "sets-behind-a-test-untold",
-        "what is proposed behind a test that hardly ever says yes is never told",
-        "testing/replays.py",
-        "        if self.passes is None and any(isinstance",
-        "        if self.passes is None and self.test is None and any(isinstance",
-        ("tests/contracts/test_wrong_entries.py::test_a_wrong_answerer_is_noticed[OrderBehindAYes--]",),
-    ),
-    Mutant(
         "coins-among-three-tokens-alone",
         "decoders that draw experts are compared where the rate of the coins hardly shows",
         "testing/decoders.py",

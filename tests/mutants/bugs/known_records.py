@@ -93,7 +93,7 @@ MUTANTS = [
         "records/cells.py",
         "pairs = [(self.name(name), self.plain",
         "pairs = [(str(name), self.plain",
-        PAIRS,
+        FORMATS,
     ),
     Mutant(
         "the-last-of-equal-names",
