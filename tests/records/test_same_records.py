@@ -8,6 +8,7 @@ import json
 from collections import Counter, UserString
 from decimal import Decimal
 from importlib import resources
+from uuid import UUID
 
 import numpy as np
 import pandas as pd
@@ -159,6 +160,9 @@ def test_pairs_and_maps_are_the_same_in_every_format_that_pandas_writes(tmp_path
         ({"e\u0301": 1, "1.0": 2, True: 3}, {"\u00e9": 1, "1": 2, "true": 3}, '{"e\u0301": 1, "1": 2, "true": 3}'),
         ([(np.int64(3), np.int64(9))], [np.array([3, 9])], {3: 9}, {np.int64(3): 9}, '{"3": 9}', [(b"3", 9)]),
         ({"7": 3, "007": 4}, {"007": 4, "7": 3}, [("7", 3), ("007", 4)], '{"007": 4, "7": 3}', "[[7, 4], [7, 3]]"),
+        ({UUID(int=7): 1}, [(UUID(int=7), 1)], {str(UUID(int=7)): 1}), ({float("nan"): 1}, [(float("nan"), 1)]),
+        ({np.longdouble(3): 1}, [(np.longdouble(3), 1)], {3: 1}), (np.longdouble(0.5), 0.5),
+        ({pd.NaT: 1}, [(pd.NaT, 1)]),
         ({"[1]": 2}, [("[1]", 2)], '{"[1]": 2}', '[["[1]", 2]]'), ([[["a"], 1]], '[[["a"], 1]]'),
         ({}, [], "{}", "[]", {"a": " "}), ({"a": "\n\u0301"}, '{"a": "\\n\u0301"}', '{"a": "\\n\\u0301"}'),
         (float("inf"), "1e400", "1.8e308"), ("-1e400", "-inf"), (0, "1e-400", "-1e-330"),

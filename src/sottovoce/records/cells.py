@@ -140,7 +140,8 @@ class CellTexts:
                 return self.text(str(value), depth)
             if value.dtype.kind == "m":
                 return self.plain(value.astype("timedelta64[us]").item(), depth)
-            return self.plain(value.item(), depth)
+            item = value.item()  # of a wide float that Python has not, the same once more
+            return self.text(str(item), depth) if type(item) is type(value) else self.plain(item, depth)
         if hasattr(value, "tolist") and hasattr(value, "shape"):
             return self.plain(value.tolist(), depth)
         return self.text(str(value), depth)
@@ -163,8 +164,10 @@ class CellTexts:
 
     def name(self, name: Any) -> str:
         """The name of a part: a text as other cells are, but for lists and objects, which are left as they stand."""
-        if isinstance(name, bytes | bytearray):
-            name = name.decode("utf-8", "backslashreplace")
+        if is_missing(name):
+            return ""
+        if isinstance(name, bytes | bytearray | memoryview):
+            name = bytes(name).decode("utf-8", "backslashreplace")
         if isinstance(name, str):
             return self.plain_text(composed(outlined(name)))
         return str(self.plain(name, DEEPEST) if _may_be_a_name(name) else name)
@@ -264,9 +267,8 @@ def _pairs(value: Any) -> list[tuple[Any, Any]] | None:
 
 
 def _may_be_a_name(value: Any) -> bool:
-    if isinstance(value, _SCALARS):
-        return not is_missing(value) or isinstance(value, str)
-    return hasattr(value, "dtype") and getattr(value, "shape", None) == () and not is_missing(value)
+    """Whatever is no list, object or array."""
+    return not isinstance(value, Mapping | list | tuple | set | frozenset) and getattr(value, "shape", ()) == ()
 
 
 def outlined(text: str) -> str:
@@ -280,8 +282,6 @@ def composed(text: str) -> str:
     return text if text.isascii() else unicodedata.normalize("NFC", text)
 
 
-_SCALARS: Final = (str, bytes, bytearray, bool, int, float, Decimal, date, time, timedelta)
-"""What may be a name."""
 _EDGE: Final = 308
 """Powers of ten from which on a number may be beyond every float."""
 _WORDS: Final = {

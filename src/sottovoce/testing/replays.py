@@ -84,40 +84,49 @@ class Forced:
             return NotImplemented if self.test is None else self.test
         if self.passes is None or not isinstance(draw.mechanism, ProposeTestRelease):
             return NotImplemented
+        if not self.passes:
+            return None
         alike = [tape.draws[number] for tape in self.tapes if number < len(tape.draws)]
         values = [twin.aggregate.values for twin in alike if kind(twin) == kind(draw)]
         if not values:
             return NotImplemented
         leading = np.argsort(-np.sum(values, axis=0), kind="stable")[: draw.mechanism.k]
-        return tuple(sorted(leading.tolist())) if self.passes else None
+        return tuple(sorted(leading.tolist()))
 
-    def further(self, tapes: Sequence[Tape]) -> list[Forced]:
-        """What else is told behind these draws: both answers of what was drawn."""
+    def further(self, tapes: Sequence[Tape]) -> Iterator[Forced]:
+        """What else is told where these draws come up: both answers of what was drawn."""
         draws = tapes[0].draws
-        more = []
-        if self.test is None and self.passes is None and any(draw.test for draw in draws):
-            more += [Forced(test=answer) for answer in (True, False)]
+        if self.test is None and any(draw.test for draw in draws):
+            yield from (replace(self, test=answer) for answer in (True, False))
         if self.passes is None and any(isinstance(draw.mechanism, ProposeTestRelease) for draw in draws):
-            more += [replace(self, passes=passes, tapes=tapes) for passes in (True, False)]
-        return more
+            yield from (replace(self, passes=passes, tapes=tapes) for passes in (True, False))
 
 
 def replayed(made: Callable[[int, Teller | None], tuple[list[Tape], list[int]]]) -> Iterator[list[Tape]]:
     """Tapes of the same worlds: as they are drawn, with all that is asked answered yes, and no, and with other coins.
 
+    Tests and sets are told by themselves and together, whichever of both comes up first: nine ways at most.
+
     Args:
         made: Makes the tapes from a seed of the entry's own coins and what is told; says which coins were thrown.
     """
-    forced = [Forced()]
-    for each in forced:
-        more: list[Forced] = []
+    every: dict[tuple[bool | None, bool | None], Forced] = {(None, None): Forced()}
+    for way in _ways(every):
         for seed in range(OWN_COINS):
-            tapes, thrown = made(seed, each.teller)
+            tapes, thrown = made(seed, way.teller)
             yield tapes
-            more = more or each.further(tapes)
+            for more in way.further(tapes):
+                every.setdefault((more.test, more.passes), more)
             if not thrown:
                 break
-        forced += more
+
+
+def _ways(every: dict[tuple[bool | None, bool | None], Forced]) -> Iterator[Forced]:
+    """Each of them once, those that come up meanwhile as well."""
+    number = 0
+    while number < len(every):
+        yield list(every.values())[number]
+        number += 1
 
 
 def kind(draw: Draw) -> tuple[str, str, int | None]:
