@@ -39,7 +39,7 @@ def test_a_right_method_draws_what_it_charges(right, change):
     [
         (methods.UntilTwice(), "composition", "what it draws costs epsilon"),
         (methods.CheapEvent(), "composition", "what it draws costs epsilon"),
-        (methods.EachLabelForItself(), "composition", r"what it draws costs epsilon 3\.99"),
+        (methods.EachLabelForItself(), "composition", r"what it draws costs epsilon 4 at"),
         (methods.RangeForNormWithoutLaw(), "sensitivity", "(?s)is told a squared norm of .*6 times 0"),
         (methods.VotesForADrop(), "sensitivity", "counts change by 1 in all, and they change by 2"),
         (methods.VotesLessTheMean(), "sensitivity", "they change by"),
