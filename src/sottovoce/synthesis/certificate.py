@@ -18,7 +18,8 @@ import hmac
 import json
 import math
 import re
-from collections.abc import Callable, Collection, Mapping, Sequence
+from bisect import bisect_left
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, fields
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, final
@@ -57,6 +58,7 @@ _OF_METHOD: Final = "method's "
 _UNREADABLE: Final = (SottoError, ValueError, TypeError, KeyError, AttributeError, OverflowError, RecursionError)
 MIXED: Final = "mixed"
 """Said of texts that a model wrote which is not known to keep prompts apart."""
+_NO_ROWS: Final = hashlib.sha256().hexdigest()
 _Entries = dict[str, Mapping[str, Any]]
 
 
@@ -506,17 +508,12 @@ class Certificate:
         """Whether rows are, charge by charge, what was noted when they left. What was lost since may be missing."""
         if rows is None:
             return Check(what, None, "no rows were given")
-        place = lost = 0
-        for content in noted:
-            noted_hash = "".join(str(content).split(" ")[1:2])  # what follows says whether prompts were seen to mix
-            digest, end = hashlib.sha256(), place
-            while digest.hexdigest() != noted_hash and end < len(rows):
-                digest.update(_line(rows[end]))
-                end += 1
-            lost += digest.hexdigest() != noted_hash
-            place = end if digest.hexdigest() == noted_hash else place
-        words = f"{place} of {len(rows)} rows" + (f", {lost} charges lost" if lost else "")
-        return Check(what, place == len(rows) and bool(noted), words)
+        noted_hashes = [
+            "".join(str(content).split(" ")[1:2]) for content in noted
+        ]  # what follows says whether prompts mixed
+        covered, lost = _charges_of(rows, noted_hashes)
+        words = f"{covered} of {len(rows)} rows" + (f", {lost} charges lost" if lost else "")
+        return Check(what, covered == len(rows) and bool(noted), words)
 
     def _records(
         self, what: str, ledger: Ledger, records: PrivateRecords | None, paid: Sequence[Mapping[str, Any]]
@@ -544,6 +541,41 @@ def was_mixed(content: object) -> bool:
 def _content(entry: Mapping[str, Any]) -> Any:
     """What was noted of a charge when it left."""
     return _detail(entry).get("content")
+
+
+def _charges_of(rows: Sequence[Mapping[str, Any]], hashes: Sequence[str]) -> tuple[int, int]:
+    """Takes rows apart into what charges wrote, in their order; some charges may be missing.
+
+    Args:
+        rows: Rows, in order.
+        hashes: What ``rows_hash`` gave of the rows of each charge, in order.
+
+    Returns:
+        How many of the first rows could be taken apart, and how many charges that had rows are missing where all could.
+    """
+    positions: dict[str, list[int]] = {}
+    for position, noted in enumerate(hashes):
+        positions.setdefault(noted, []).append(position)
+
+    def following(start: int, charge: int) -> Iterator[tuple[int, int]]:
+        """Where the rows of one of the charges from here on end, and the next charge."""
+        digest = hashlib.sha256()
+        for end in range(start + 1, len(rows) + 1):
+            digest.update(_line(rows[end - 1]))
+            at = positions.get(digest.hexdigest(), [])
+            if (which := bisect_left(at, charge)) < len(at):
+                yield end, at[which] + 1
+
+    earliest, ways = {0: 0}, [following(0, 0)]
+    while ways and len(rows) not in earliest:
+        end, charge = next(ways[-1], (0, 0))
+        if not end:
+            ways.pop()
+        elif charge < earliest.get(end, charge + 1):
+            earliest[end] = charge
+            ways.append(following(end, charge))
+    with_rows = sum(noted != _NO_ROWS for noted in hashes)
+    return max(earliest), with_rows - (len(ways) - 1) if ways else 0
 
 
 def rows_hash(rows: Sequence[Mapping[str, Any]]) -> str:

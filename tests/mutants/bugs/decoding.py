@@ -213,6 +213,14 @@ MUTANTS = [
         FORGED,
     ),
     Mutant(
+        "rows-that-left-once-twice",
+        "a file that holds the rows of one charge twice is certified",
+        "synthesis/certificate.py",
+        "bisect_left(at, charge)",
+        "bisect_left(at, 0)",
+        ("tests/synthesis/test_certificates.py::test_rows_are_taken_apart_whatever_charges_were_lost",),
+    ),
+    Mutant(
         "another-point-of-the-profile",
         "a certificate's epsilon and delta are not compared with what was asked for",
         "synthesis/certificate.py",
