@@ -8,6 +8,7 @@ import json
 import random
 import sys
 
+import numpy as np
 import pandas as pd
 import pytest
 
@@ -250,6 +251,20 @@ def test_csv_columns_need_names_that_differ(tmp_path, header):
     assert refusal(tmp_path / "rows.csv", header + "a,b\n").line == 1
 
 
+def test_times_of_a_frame_beyond_those_of_python_are_those_of_its_files(tmp_path):
+    last = pd.Series(np.array(["9999-12-31T23:59:59", "10020-03-01"], "M8[us]"))
+    for zone in (None, "UTC", "Asia/Tokyo"):
+        until = last if zone is None else last.dt.tz_localize("UTC").dt.tz_convert(zone)
+        frame = pd.DataFrame({"text": ["a", "b"], "label": "x", "until": until})
+        frame.to_parquet(tmp_path / "x.parquet")
+        moments = ("9999-12-31T23:59:59Z", "10020-03-01")
+        rows = "".join(f"{text},x,{when}\n" for text, when in zip("ab", moments, strict=True))
+        (tmp_path / "x.csv").write_text(f"text,label,until\n{rows}")
+        sources = (frame, tmp_path / "x.parquet", tmp_path / "x.csv")
+        assert len({read_private(source).fingerprint for source in sources}) == 1
+        assert len(read_private(frame, unit="until").with_public_size()) == 2
+
+
 def test_columns_of_a_frame_need_names_that_differ():
     with pytest.raises(RecordError, match="unique"):
         read_private(pd.DataFrame([["a", "b"]], columns=["text", "text"]))
@@ -420,7 +435,11 @@ def test_frames_and_empty_compressed_files_without_rows_are_refused(tmp_path):
         read_private(path)
 
 
-@pytest.mark.parametrize("source", [[{"text": "a"}], {"text": "a"}, 3, None])
+COLUMNS = type("Frame", (), {"columns": ["text"], "to_dict": dict})()
+"""A data frame of another kind."""
+
+
+@pytest.mark.parametrize("source", [[{"text": "a"}], {"text": "a"}, 3, None, COLUMNS])
 def test_what_is_neither_a_file_nor_a_frame_is_refused(source):
     with pytest.raises(SottoError, match="file name or a pandas data frame"):
         read_private(source)

@@ -16,10 +16,17 @@ import unicodedata
 from collections.abc import Iterable, Mapping
 from datetime import UTC, date, datetime, time, timedelta
 from decimal import MAX_EMAX, MIN_EMIN, Context, Decimal, InvalidOperation
+from functools import lru_cache
 from typing import Any, Final
 
 DEEPEST: Final = 32
 """Lists and objects within each other; what lies deeper does not count."""
+LONGEST_PLAIN: Final = 40
+"""Characters of a text that may be a time, a duration or a word for a value."""
+LONGEST_NUMBER: Final = 2_000
+"""Characters of a text that may be a number: of a decimal as a float has it there are up to 768 digits."""
+LONGEST_RUN: Final = 100
+"""Marks on one letter, such as accents, up to which letters are composed."""
 LONGEST_JSON: Final = 1_000_000
 """Characters of a text that is tried as a list or an object in JSON, as a CSV file would have it."""
 
@@ -66,7 +73,18 @@ def identity_text(value: object) -> str:
     """
     if isinstance(value, float) and value.is_integer():
         return str(int(value))
-    return str(value)
+    return str(_unpacked(value))
+
+
+def _unpacked(value: Any) -> Any:
+    """An array as a list, wherever it stands: as a text it would be shortened, and two persons might be one."""
+    if getattr(value, "shape", ()) != () and hasattr(value, "tolist"):
+        value = value.tolist()
+    if isinstance(value, list):
+        return [_unpacked(part) for part in value]
+    if isinstance(value, dict):
+        return {name: _unpacked(part) for name, part in value.items()}
+    return value
 
 
 PICTURES: Final = (".png", ".jpg", ".jpeg")
@@ -117,7 +135,7 @@ class CellTexts:
         if isinstance(value, bool):
             return "true" if value else "false"
         if isinstance(value, int):
-            return str(value) if value.bit_length() < 12_000 else hex(value)  # Python writes no more than 4,300 digits
+            return self.whole(value)
         if isinstance(value, float):
             return self.fraction(float(value))
         if isinstance(value, Decimal):
@@ -143,8 +161,12 @@ class CellTexts:
             item = value.item()  # of a wide float that Python has not, the same once more
             return self.text(str(item), depth) if type(item) is type(value) else self.plain(item, depth)
         if hasattr(value, "tolist") and hasattr(value, "shape"):
-            return self.plain(value.tolist(), depth)
+            return self.array(value, depth)
         return self.text(str(value), depth)
+
+    def array(self, value: Any, depth: int) -> Any:
+        """An array as the list of its values."""
+        return self.plain(_values(value), depth)
 
     def sequence(self, value: Any, depth: int) -> Any:
         """A list or a set; as a mapping where it may be one."""
@@ -181,14 +203,19 @@ class CellTexts:
 
     def plain_text(self, text: str) -> str:
         """The same of a text that is no list or object."""
-        if not text or len(text) > 40:
+        if text[:1] and text[0] in "+-.0123456789":
+            if len(text) > LONGEST_PLAIN:
+                return (self.number(text) if len(text) <= LONGEST_NUMBER else None) or text
+            return self.number(text) or self.moment(text) or _duration(_DURATION, text) or _WORDS.get(text, text)
+        if not text or len(text) > LONGEST_PLAIN:
             return text
-        first = text[0]
-        if first in "+-.0123456789":
-            return self.number(text) or _moment(text) or _duration(_DURATION, text) or text
-        if first == "P":
+        if text[0] == "P":
             return _duration(_ISO_DURATION, text) or text
         return _WORDS.get(text, text)
+
+    def moment(self, text: str) -> str | None:
+        """A date, a time of day or both, if a text says one."""
+        return _moment(text)
 
     def json(self, text: str, depth: int) -> Any:
         """What a text says in JSON if it is a list or an object, else ``None``."""
@@ -215,6 +242,14 @@ class CellTexts:
             return self.decimal(Decimal(text))
         except InvalidOperation:
             return None
+
+    def whole(self, value: int) -> str:
+        """A whole number; one of more than 40 digits as decimals are written."""
+        if value.bit_length() < 130:
+            return str(value)
+        if value.bit_length() > 1030:
+            return self.fraction(math.inf if value > 0 else -math.inf)
+        return self.decimal(Decimal(value))
 
     def decimal(self, number: Decimal) -> str:
         """A decimal by its value, as the float that a file of floats would hold of it."""
@@ -260,10 +295,15 @@ def _pairs(value: Any) -> list[tuple[Any, Any]] | None:
     """The pairs of a list that may be a map: of two parts each, the first of which is no list or object."""
     if not value or isinstance(value, set | frozenset):
         return None
-    parts = [part.tolist() if getattr(part, "shape", ()) == (2,) else part for part in value]
+    parts = [_values(part) if getattr(part, "shape", ()) == (2,) else part for part in value]
     if all(isinstance(part, list | tuple) and len(part) == 2 and _may_be_a_name(part[0]) for part in parts):
         return [(name, part) for name, part in parts]
     return None
+
+
+def _values(array: Any) -> Any:
+    """The values of an array; times and durations as they are, where Python's would be plain numbers."""
+    return list(array) if array.dtype.kind in "mM" else array.tolist()
 
 
 def _may_be_a_name(value: Any) -> bool:
@@ -279,21 +319,36 @@ def outlined(text: str) -> str:
 
 
 def composed(text: str) -> str:
-    return text if text.isascii() else unicodedata.normalize("NFC", text)
+    """A text with its letters composed; one with a run of over ``LONGEST_RUN`` marks on a letter as it is, since the
+    time that those take grows with the square of their number."""
+    if text.isascii():
+        return text
+    if len(text) > LONGEST_RUN and any(len(run) > LONGEST_RUN for run in _runs().findall(text)):
+        return text
+    return unicodedata.normalize("NFC", text)
+
+
+@lru_cache(maxsize=1)
+def _runs() -> re.Pattern[str]:
+    """Characters that are marks on the letter before them, one after another."""
+    decomposed = ((chr(code), unicodedata.normalize("NFD", chr(code))) for code in range(0x300, 0x1F000))
+    marks = [mark for mark, parts in decomposed if unicodedata.combining(parts[0])]
+    return re.compile(f"[{''.join(marks)}]+")
 
 
 _EDGE: Final = 308
 """Powers of ten from which on a number may be beyond every float."""
 _WORDS: Final = {
     "True": "true", "TRUE": "true", "False": "false", "FALSE": "false",
-    "Infinity": "inf", "-Infinity": "-inf", "NaT": "",
+    "Infinity": "inf", "+Infinity": "inf", "-Infinity": "-inf",
+    "NaT": "", "nan": "", "NaN": "", "<NA>": "",
 }  # fmt: skip
 _NUMBER: Final = re.compile(r"[+-]?([0-9]+(\.[0-9]*)?|\.[0-9]+)([eE][+-]?[0-9]{1,4})?")
 _DURATION: Final = re.compile(r"(-?[0-9]{1,9}) days?,?(?: \+?([0-9]{1,2}):([0-9]{2}):([0-9]{2})(?:\.([0-9]{1,9}))?)?")
 _ISO_DURATION: Final = re.compile(r"P(-?[0-9]{1,9})DT([0-9]{1,2})H([0-9]{1,2})M([0-9]{1,2})(?:\.([0-9]{1,9}))?S")
 """As pandas writes a duration into JSON."""
 _MOMENT: Final = re.compile(
-    r"(?:([0-9]{4})-([0-9]{2})-([0-9]{2}))?[T ]?"
+    r"(?:(-?[0-9]{4,6})-([0-9]{2})-([0-9]{2}))?[T ]?"
     r"(?:([0-9]{1,2}):([0-9]{2})(?::([0-9]{2})(?:[.,]([0-9]{1,9}))?)?)? ?(Z|UTC|[+-][0-9]{2}(?::?[0-9]{2}){0,2})?"
 )
 
@@ -312,25 +367,31 @@ def _shortened(number: Decimal, digits: int) -> str:
 
 
 def _moment(text: str) -> str | None:
-    """A date, a time of day or both, moved to UTC where an offset is given. Midnight is the date alone."""
+    """A date, a time of day or both, moved to UTC where an offset is given. Midnight is the date alone.
+
+    Offsets lead out of Python's years, and so do files' own dates: the calendar is the same 400 years later.
+    """
     match = _MOMENT.fullmatch(text)
     if match is None:
         return None
     year, month, day, hour, minute, second, fraction, offset = match.groups()
     if (year is None and hour is None) or (offset and (year is None or hour is None)):
         return None
+    named = int(year or 2000)
+    alike = 2000 + named % 400
     try:
         when = datetime(
-            int(year or 2000), int(month or 1), int(day or 1), int(hour or 0), int(minute or 0), int(second or 0),
+            alike, int(month or 1), int(day or 1), int(hour or 0), int(minute or 0), int(second or 0),
             tzinfo=UTC,
         ) - _offset(offset)  # fmt: skip
-    except (ValueError, OverflowError):
+    except ValueError:
         return None
     part = (fraction or "").rstrip("0")
     clock = f"{when:%H:%M:%S}" + (f".{part}" if part else "")
     if year is None:
         return clock
-    day_text = f"{when.year:04d}-{when.month:02d}-{when.day:02d}"
+    reached = when.year + named - alike
+    day_text = f"{'-' if reached < 0 else ''}{abs(reached):04d}-{when.month:02d}-{when.day:02d}"
     return day_text if clock == "00:00:00" else f"{day_text} {clock}"
 
 

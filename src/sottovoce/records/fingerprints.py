@@ -10,7 +10,6 @@ from __future__ import annotations
 import hashlib
 import json
 import re
-import unicodedata
 from array import array
 from collections.abc import Callable, Iterable, Mapping
 from decimal import Decimal
@@ -23,7 +22,7 @@ from typing import Final
 import numpy as np
 from numpy.typing import NDArray
 
-from sottovoce.records.cells import ENCODED_PICTURES, PICTURES, canonical_text, context, is_missing
+from sottovoce.records.cells import ENCODED_PICTURES, PICTURES, canonical_text, composed, context, is_missing
 from sottovoce.records.earlier_cells import may_differ, second_text
 
 Values = Mapping[str, object]
@@ -428,7 +427,7 @@ def _first_text(value: object) -> str:
     if isinstance(value, dict | list):
         return json.dumps(value, sort_keys=True, ensure_ascii=False, default=str)
     written: Callable[[], object] | None = getattr(value, "isoformat", None)
-    text = unicodedata.normalize("NFC", str(written() if written else value)).strip()
+    text = composed(str(written() if written else value)).strip()
     if text in {"True", "TRUE", "False", "FALSE"}:
         return text.lower()
     text = _FIRST_MIDNIGHT.sub("", text)

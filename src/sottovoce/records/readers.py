@@ -15,6 +15,7 @@ import stat
 import zlib
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
+from datetime import MAXYEAR, MINYEAR, datetime
 from pathlib import Path
 from types import NoneType
 from typing import IO, TYPE_CHECKING, Any, cast
@@ -492,11 +493,19 @@ def _value(cell: Any) -> Any:
 
 
 def _from_frame(frame: Any) -> Iterator[Row]:
-    if not (hasattr(frame, "to_dict") and hasattr(frame, "columns")):
+    if not all(hasattr(frame, name) for name in ("to_dict", "columns", "itertuples")):
         raise ParameterError("source", type(frame).__name__, "a file name or a pandas data frame")
     columns = _columns([str(name) for name in frame.columns], _name(frame))
     for line, values in enumerate(frame.itertuples(index=False, name=None), 1):
-        yield Row(line, dict(zip(columns, values, strict=True)))
+        yield Row(line, dict(zip(columns, map(_within_years, values), strict=True)))
+
+
+def _within_years(value: Any) -> Any:
+    """A value of a frame; a time beyond Python's own, of which pandas writes no text, as a text."""
+    if isinstance(value, datetime) and not MINYEAR <= value.year <= MAXYEAR:
+        moment = value.to_numpy()  # type: ignore[attr-defined]  # in UTC where there is an offset
+        return f"{moment}Z" if value.tzinfo else str(moment)
+    return value
 
 
 def _checked(

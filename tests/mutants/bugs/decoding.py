@@ -234,7 +234,7 @@ MUTANTS = [
         "rows-not-held-against-the-ledger",
         "whatever rows a certificate names are taken to have left",
         "synthesis/certificate.py",
-        "return Check(what, place == len(rows) and bool(noted), words)",
+        "return Check(what, covered == len(rows) and bool(noted), words)",
         "return Check(what, bool(noted), words)",
         FORGED,
     ),
