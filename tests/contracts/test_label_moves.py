@@ -25,7 +25,7 @@ def compared(method, change):
 @pytest.mark.cases(4)
 @pytest.mark.parametrize(
     "right",
-    [PoE(clip=2.0), methods.NoisyVotes(), methods.EachLabelByItself()],
+    [PoE(clip=2.0), methods.NoisyVotes(), methods.EachLabelByItself(), methods.FirstOfASet()],
     ids=lambda method: type(method).__name__,
 )
 @pytest.mark.parametrize("change", CHANGES, ids=str)
@@ -45,6 +45,8 @@ def test_a_right_method_draws_what_it_charges(right, change):
         (methods.VotesLessTheMean(), "sensitivity", "they change by"),
         (methods.PointsForAVote(), "sensitivity", "counts change by 2 in all, and they change by 4"),
         (methods.NoisyVotesUnlessAllAgree(), "post-processing", "of the same releases it gives two answers"),
+        (methods.BetterOfASet(), "post-processing", "of the same releases it gives two answers"),
+        (methods.SecondDrawOfASet(), "composition", "what it draws costs epsilon"),
         (methods.NoisyVotesByHand(), "drive", "two answers|no registered mechanism"),
     ],
     ids=lambda value: type(value).__name__ if isinstance(value, methods.Method) else "",

@@ -4,18 +4,24 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import replace
+from functools import partial
+from itertools import product
 from types import SimpleNamespace
 from typing import Any
 
+import pytest
+
+from sottovoce.mechanisms.exponential import Exponential
 from sottovoce.mechanisms.propose_test_release import ProposeTestRelease
 from sottovoce.privacy.aggregates import Scores
 from sottovoce.privacy.unit import Adjacency
 from sottovoce.testing.draw_tape import Draw, ThresholdTest
-from sottovoce.testing.replays import replayed
+from sottovoce.testing.replays import either, replayed
 
 COUNTS = Scores([5, 4, 3, 2], sensitivity=1, adjacency=Adjacency.ADD_REMOVE)
 SET = Draw(ProposeTestRelease(300.0, 1e-6, 2), COUNTS, (), None)
 TEST = Draw("a run", "a count", (), None, ThresholdTest(0, 500, 1, (3,)))
+OTHER = Draw(Exponential(1.0), COUNTS, (), None)
 LEADING = (0, 1)
 
 
@@ -63,7 +69,102 @@ def test_a_second_set_fails_behind_one_that_is_told_to_fail():
         if drawn(SET, LEADING) is None:
             drawn(SET, LEADING)
 
-    assert told(entry)[0] == {(LEADING,), (None, None)}
+    assert told(entry)[0] == {(LEADING,), (None, None), (None, LEADING)}
+
+
+@pytest.mark.parametrize(
+    "entry",
+    [
+        "set, and behind a pass a set",
+        "set or a draw, twice",
+        "yes, then a pass, then a set",
+        "pass, then a yes, then a set",
+        "three tests",
+        "test and set, whatever they say",
+    ],
+)
+def test_every_answer_to_three_questions_is_told(entry):
+    """Whatever comes up by itself: the answers that each of them leads to are all met."""
+    for by_itself in product((True, False), repeat=3):
+        found, asked = told(partial(ENTRIES[entry], by_itself=by_itself))
+        assert found == EVERY[entry]
+        assert asked <= 9
+
+
+def two_sets(drawn, _, by_itself):
+    if drawn(SET, LEADING if by_itself[0] else None) is not None:
+        drawn(SET, LEADING if by_itself[1] else None)
+
+
+def set_or_draw_twice(drawn, _, by_itself):
+    for passes in by_itself[:2]:
+        if drawn(SET, LEADING if passes else None) is None:
+            drawn(OTHER, 3)
+
+
+def set_behind_both(drawn, _, by_itself, *, order):
+    questions = [(TEST, by_itself[0]), (SET, LEADING if by_itself[1] else None)][::order]
+    if all(drawn(*question) not in (False, None) for question in questions):
+        drawn(SET, LEADING if by_itself[2] else None)
+
+
+def three_tests(drawn, _, by_itself):
+    for says in by_itself:
+        drawn(TEST, says)
+
+
+def one_of_each(drawn, _, by_itself):
+    drawn(TEST, by_itself[0])
+    drawn(OTHER, 3)
+    drawn(SET, LEADING if by_itself[1] else None)
+
+
+ENTRIES = {
+    "set, and behind a pass a set": two_sets,
+    "set or a draw, twice": set_or_draw_twice,
+    "yes, then a pass, then a set": partial(set_behind_both, order=1),
+    "pass, then a yes, then a set": partial(set_behind_both, order=-1),
+    "three tests": three_tests,
+    "test and set, whatever they say": one_of_each,
+}
+BOTH = (LEADING, None)
+EVERY = {
+    "set, and behind a pass a set": {(None,), *((LEADING, more) for more in BOTH)},
+    "set or a draw, twice": {
+        tuple(part for one in two for part in ((one,) if one else (None, 3))) for two in product(BOTH, repeat=2)
+    },
+    "yes, then a pass, then a set": {(False,), (True, None), *((True, LEADING, more) for more in BOTH)},
+    "pass, then a yes, then a set": {(None,), (LEADING, False), *((LEADING, True, more) for more in BOTH)},
+    "three tests": {*product((True, False), repeat=3)},
+    "test and set, whatever they say": {(says, 3, more) for says in (True, False) for more in BOTH},
+}
+
+
+def test_of_many_tests_all_yes_and_all_no_are_told_and_some_otherwise():
+    def entry(drawn, _):
+        for _ in range(12):
+            drawn(TEST, False)
+
+    found, asked = told(entry)
+    assert {(True,) * 12, (False,) * 12, (True, *(False,) * 11), (*(False,) * 11, True)} <= found
+    assert asked <= 9
+
+
+def test_a_set_behind_a_draw_that_a_coin_puts_there_is_told_too():
+    def entry(drawn, seed):
+        if seed % 2:
+            drawn(OTHER, 3)
+        drawn(SET, None)
+
+    found, _ = told(entry, thrown=True)
+    assert found == {(None,), (LEADING,), (3, None), (3, LEADING)}
+
+
+def test_what_is_told_comes_before_what_is_usual():
+    tell = either(lambda number, _: number or NotImplemented, lambda number, _: f"usual {number}")
+    assert tell is not None
+    assert [tell(number, SET) for number in (0, 1)] == ["usual 0", 1]
+    assert either(None, None) is None
 
 
 def test_what_comes_up_behind_one_of_the_coins_is_told_too():

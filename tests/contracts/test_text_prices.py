@@ -18,8 +18,8 @@ from sottovoce.testing import ContractError
 from sottovoce.testing.text_prices import price_of_drawn_texts
 
 
-def name(decoder):
-    return type(decoder).__name__
+def name(value):
+    return type(value).__name__ if isinstance(value, decoders.Decoder) else ""
 
 
 def compared(decoder, tokens=1, texts=1):
@@ -37,9 +37,14 @@ def test_a_text_draws_what_is_charged(right, tokens, texts):
 
 
 @pytest.mark.cases(1)
-@pytest.mark.parametrize("right", [decoders.NoisyRowThenToken(), decoders.NoisyRowBehindATest()], ids=name)
-def test_what_is_chosen_from_a_release_is_free(right):
-    assert compared(right, 3) == (20 if isinstance(right, decoders.NoisyRowBehindATest) else 12)
+@pytest.mark.parametrize(
+    ("right", "texts"),
+    [(decoders.NoisyRowThenToken(), 12), (decoders.NoisyRowBehindATest(), 20), (decoders.TokenOfASet(), 16)],
+    ids=name,
+)
+def test_what_is_chosen_from_a_release_is_free(right, texts):
+    # Sets are proposed where there are three tokens and more: in two of the four kinds of text there are two.
+    assert compared(right, 3) == texts
 
 
 class Forgets(decoders.Own):
@@ -79,11 +84,12 @@ class OwnCoins(decoders.Own):
         (decoders.UncrossedTestsFree(), 1, 1, "price", "it says that it spent 0: more is given back"),
         (decoders.TooNarrowRowThenToken(), 1, 1, "price", "1 draws of a text of 1 tokens cost"),
         (decoders.TwoNoisyRowsThenToken(), 2, 1, "price", "4 draws of a text of 2 tokens cost"),
+        (decoders.NineRowsBehindASet(), 1, 1, "price", "draws of a text of 1 tokens cost .* its event"),
         (decoders.PrefersAgreement(), 1, 1, "price", "2 draws of a text of 1 tokens cost"),
         (SaysMore(), 2, 1, "price", "says that a text spent"),
         (OwnCoins(), 1, 1, "sampler", "another source of noise"),
     ],
-    ids=lambda value: type(value).__name__ if isinstance(value, decoders.Decoder) else "",
+    ids=name,
 )
 def test_a_charge_for_less_than_is_drawn_is_found(wrong, tokens, texts, contract, problem):
     with pytest.raises(ContractError, match=problem) as failed:

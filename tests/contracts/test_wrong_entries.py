@@ -94,6 +94,9 @@ METHODS = [
     pytest.param(methods.TwoDrawsWithoutADelta, "composition", r"(?s)costs.*delta=0\.0", marks=pytest.mark.slow),
     (methods.AcceptsNothing, "drive", "accepts no adjacency"),
     (methods.ChargesByTheLastAnswer, "state", "its next plan or charge"),
+    (methods.LastWhereNobodySpeaks, "state", "where no record says anything"),
+    pytest.param(methods.BetterOfASet, "post-processing", "it gives two answers", marks=pytest.mark.slow),
+    pytest.param(methods.SecondDrawOfASet, "composition", "costs epsilon 2.3", marks=pytest.mark.slow),
 ]
 DECODERS = [
     (decoders.HalvedSensitivity, "neighbours", NEIGHBOURS),
@@ -281,6 +284,10 @@ ANSWERERS = [
     (answerers.FortyWordsAtMost, "sensitivity", "they change by 197"),
     pytest.param(answerers.SetInItsOrder, "post-processing", "(?s)two outcomes.*12 times", marks=pytest.mark.slow),
     (answerers.OrderBehindAYes, "post-processing", "(?s)two outcomes.*12 times"),
+    (answerers.SecondSetInItsOrder, "post-processing", "two outcomes"),
+    (answerers.QuotesTheFirst, "order", "depends on the order of experts, or on a null one more"),
+    (answerers.InTheUsualForm, "post-processing", "(?s)two outcomes.*13 times .*12 times"),
+    (answerers.LastWordWhereNobodyWrites, "state", "where no record says anything"),
     (answerers.KeepsAnAnswer, "post-processing", "finished in two ways"),
     (answerers.LongTextsCountMore, "sensitivity", "told a sensitivity of 2"),
     (answerers.PrivateUniverse, "asks", "tells a mechanism something else"),
@@ -643,6 +650,7 @@ def test_a_wrong_answerer_is_noticed(wrong, contract, reason):
         answerers.HowLong,
         answerers.FortyWordsCounted,
         answerers.EachWordByItself,
+        answerers.TwoSets,
         pytest.param(answerers.ThrowsACoin, marks=pytest.mark.slow),
         pytest.param(answerers.CoinBetween, marks=pytest.mark.slow),
         answerers.Mean,

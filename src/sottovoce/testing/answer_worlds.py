@@ -61,7 +61,9 @@ REST: Final = (*SMALL, SHORT, "a card")
 changes by much with one text that is far too long."""
 ONE_WORD: Final[Mapping[str, tuple[float, ...]]] = {"the card": (1.0, 0.0, 0.0), "the fee": (-1.0, 0.0, 0.0)}
 """Texts of one public keyword each, which are opposite: where many write one of them, no other word is as frequent."""
-CLIMBED: Final = (tuple(ONE_WORD), (SMALL[0], SHORT))
+FORMS: Final = ("Card, and all my cards too!", "the card is lost, or a card's number")
+"""One public keyword in other forms: with a capital, a mark behind it, or the ending of another number or case."""
+CLIMBED: Final = (tuple(ONE_WORD), (SMALL[0], SHORT), FORMS)
 """What is written less and less often, and what others write."""
 BESIDE: Final = "a secret codeword"
 """Of the others in a crowd: it shares no word with those of which ever fewer are counted."""

@@ -38,7 +38,7 @@ from sottovoce.testing.accepted_prices import accepted
 from sottovoce.testing.answer_candidates import candidates
 from sottovoce.testing.answer_road import road
 from sottovoce.testing.answer_worlds import CROWDS, RELATIONS, Neighbourhood, Relation, World, Writing
-from sottovoce.testing.asked_first import PLANS, Beside, follows_the_order, plans_alike
+from sottovoce.testing.asked_first import NOBODY, PLANS, Beside, follows_the_order, nobody_alike, plans_alike
 from sottovoce.testing.claims import FloatArray, is_empty
 from sottovoce.testing.draw_losses import Losses, law_of, losses_of, too_far
 from sottovoce.testing.draw_tape import Draw, Tape, Teller, WrongDrawError, numbers_of, running
@@ -49,7 +49,7 @@ from sottovoce.testing.label_worlds import seeded
 from sottovoce.testing.ladders import TOP, pairs_of
 from sottovoce.testing.options import edges_of, name_of, settings_of, subject_of
 from sottovoce.testing.pools import Pool
-from sottovoce.testing.replays import OTHER_COINS, Coins, first_difference, replayed
+from sottovoce.testing.replays import OTHER_COINS, Coins, either, first_difference, replayed
 from sottovoce.testing.report import ContractError, Effort, Report, must_not_raise
 
 PRICES: Final = (Price(8.0, 1e-6), Price(1.0, 1e-6), Price(3.0, 1e-4), Price(0.3, 1e-3), Price(16.0, 1e-9))
@@ -402,7 +402,7 @@ class _Answerer:
     ) -> tuple[list[Tape], list[int]]:
         """One of them, with the coins that were thrown: all worlds ask the same, and have one outcome."""
         coins = Coins(seed)
-        first, made = self._draw(plan, relation, data[0], told or usual, randomness=coins, noise=source)
+        first, made = self._draw(plan, relation, data[0], either(told, usual), randomness=coins, noise=source)
         answered = self._answer(made, plan)
         released = [draw.outcome for draw in first.draws]
         if not first.draws and not first.others:
@@ -421,6 +421,7 @@ class _Answerer:
             if self._answer(outcome, plan) != answered:
                 problem = "one outcome is finished in two ways: what experts wrote reaches the answer without noise"
                 raise ContractError("post-processing", self.subject, problem, where)
+            tape.made = marks
             tapes.append(tape)
         self.report.kept("post-processing", len(data), "worlds with the same outcome of the same releases")
         return tapes, coins.bounds
@@ -451,19 +452,23 @@ class _Answerer:
         return told
 
     def _same_in_any_order(self, plan: AnswerPlan, relation: Relation, world: World, tape: Tape) -> None:
-        """Experts in another order, and a null one more where their number is private, give the same sums."""
+        """Experts in another order, and a null one more where their number is private, give the same sums, and the same
+        outcome of the same releases."""
         if isinstance(tape.randomness, Coins) and tape.randomness.bounds:
             self.report.not_compared(f"{self.subject}: experts in another order or number, where it throws coins")
             return
         released = [draw.outcome for draw in tape.draws]
         others = [tuple(reversed(world))] + ([] if relation.counted else [(*world, None)])
         for other in others:
-            twin, _ = self._draw(plan, relation, other, self._replay(released, worlds.shown(other)))
+            twin, outcome = self._draw(plan, relation, other, self._replay(released, worlds.shown(other)))
             for draw, same in zip(tape.draws, twin.draws, strict=True):
                 if not np.array_equal(numbers_of(draw.aggregate), numbers_of(same.aggregate)):
                     problem = "what it adds up depends on the order of experts, or a null expert adds something"
                     problem += "" if not relation.counted else "; where their number is public, that is no proof"
                     raise ContractError("order", self.subject, problem, worlds.shown(world))
+            if worlds.marks(outcome) != tape.made:
+                problem = "what it makes of the same releases depends on the order of experts, or on a null one more"
+                raise ContractError("order", self.subject, problem, worlds.shown(world))
         self.report.kept("order", len(others), "worlds in another order")
 
     def _joint(
@@ -520,6 +525,10 @@ class _Answerer:
 
         if problem := follows_the_order(drawn_from, ASKED):
             raise ContractError("state", self.subject, problem, f"{worlds.shown(opposite[0])}, {relation}")
+
+        nobody: World = (None,) * experts if relation.counted else ()
+        if not nobody_alike(lambda world: told(plan.answerer, world), opposite, nobody):
+            raise ContractError("state", self.subject, NOBODY, f"{worlds.shown(opposite[0])}, {relation}")
 
         def again() -> Any:
             next_plan, _ = self._drawn_plan(relation)

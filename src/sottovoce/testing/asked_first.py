@@ -44,6 +44,10 @@ IGNORES: Final = (
     "is no proof: one that speaks only where more of its experts agree than here answers alike, too"
 )
 PLANS: Final = "its next plan or charge follows the records of an earlier draw: it keeps state between questions"
+NOBODY: Final = (
+    "what it says where no record says anything follows what was asked before, by the same draws: it keeps state "
+    "between questions"
+)
 CROWD: Final = 40
 """By how much larger crowds are that are asked where smaller ones are answered alike: some mechanisms release nothing
 unless hundreds agree."""
@@ -87,6 +91,24 @@ def plans_alike(draw: Callable[[P], object], worlds: Sequence[P], plan: Callable
         draw(world)
         plans.append(fingerprint(plan()))
     return all(each == plans[0] for each in plans)
+
+
+def nobody_alike(draw: Callable[[P], object], worlds: Sequence[P], nobody: P) -> bool:
+    """Whether a world in which nobody says anything is answered alike whatever was answered before it.
+
+    There the last answer can be given once more, which is what was released before in every world that has records, and
+    says in this one that there are none.
+
+    Args:
+        draw: Draws once in a world, of the same coins and noise each time; says what came of it.
+        worlds: They have opposite answers.
+        nobody: The world that has none.
+    """
+    found = [fingerprint(draw(nobody))]
+    for world in worlds:
+        draw(world)
+        found.append(fingerprint(draw(nobody)))
+    return all(each == found[0] for each in found)
 
 
 def held_by(entry: object) -> str:

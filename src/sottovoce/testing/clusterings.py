@@ -27,7 +27,7 @@ from sottovoce.privacy.aggregates import Scores, VectorSum
 from sottovoce.privacy.points import PrivatePoints
 from sottovoce.privacy.unit import Adjacency
 from sottovoce.randomness import Randomness
-from sottovoce.testing.asked_first import PLANS, Beside, follows_the_order, plans_alike
+from sottovoce.testing.asked_first import NOBODY, PLANS, Beside, follows_the_order, nobody_alike, plans_alike
 from sottovoce.testing.claims import FloatArray
 from sottovoce.testing.draw_losses import Losses, losses_of, too_far
 from sottovoce.testing.draw_tape import Draw, Tape, Teller, WrongDrawError, numbers_of, running
@@ -36,7 +36,7 @@ from sottovoce.testing.label_worlds import seeded
 from sottovoce.testing.ladders import BESIDE, TOP, counted, pairs_of
 from sottovoce.testing.options import subject_of
 from sottovoce.testing.releases import release_of
-from sottovoce.testing.replays import OTHER_COINS, Coins, first_difference, replayed, teller
+from sottovoce.testing.replays import OTHER_COINS, Coins, either, first_difference, replayed, teller
 from sottovoce.testing.report import ContractError, Report, must_not_raise
 
 Point = tuple[float, float]
@@ -275,7 +275,7 @@ class _Clustering:
     ) -> tuple[list[Tape], list[int]]:
         """Clusterings of all worlds, with the releases of the first; and the coins of its own that were thrown."""
         coins = Coins(seed)
-        first, made = self._run(worlds[0], answers or told, coins, given)
+        first, made = self._run(worlds[0], either(answers, told), coins, given)
         if not first.draws:
             raise ContractError("drive", self.subject, "it draws from no mechanism of the package", _shown(worlds[0]))
         tapes = [first]
@@ -326,6 +326,9 @@ class _Clustering:
         where = self._two(OPPOSITE[0], OPPOSITE[1], given)
         if problem := follows_the_order(drawn_from, ASKED):
             raise ContractError("state", self.subject, problem, where)
+        nobody = (NULL,) * len(OPPOSITE[0])
+        if not nobody_alike(lambda world: _read(*self._run(world, None, Coins(0), given)), OPPOSITE, nobody):
+            raise ContractError("state", self.subject, NOBODY, where)
         if not plans_alike(
             lambda world: self._run(world, None, Coins(0), given), OPPOSITE, lambda: self.mechanism.event
         ):

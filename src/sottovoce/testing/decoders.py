@@ -36,7 +36,18 @@ from sottovoce.randomness import Randomness
 from sottovoce.synthesis.config import SynthesisConfig, plan_of
 from sottovoce.testing import text_sessions as sessions
 from sottovoce.testing import text_worlds as worlds
-from sottovoce.testing.asked_first import CROWD, DRAWS, PLANS, Asked, Beside, follows_the_order, held_by, plans_alike
+from sottovoce.testing.asked_first import (
+    CROWD,
+    DRAWS,
+    NOBODY,
+    PLANS,
+    Asked,
+    Beside,
+    follows_the_order,
+    held_by,
+    nobody_alike,
+    plans_alike,
+)
 from sottovoce.testing.claims import Claim, claim_of, excess, is_empty, within_price
 from sottovoce.testing.draw_tape import Tape, running
 from sottovoce.testing.draws import exceeds
@@ -628,6 +639,8 @@ class _Decoder:
             each = (self._plan(setting.adjacency, price, setting.tokens) for price in PRICES)
             return [(one.decoder, one.event) for one in each if one is not None]
 
+        if not nobody_alike(draw, OPPOSITE, ("N",) * len(OPPOSITE[0])):
+            raise ContractError("state", self.subject, NOBODY, self._setting(plan))
         if not plans_alike(draw, (*OPPOSITE, ("X",) * 24, ("N",) * 24), planned):
             raise ContractError("state", self.subject, PLANS, self._setting(plan))
         self.report.kept("state", len(scenes) + 4 * len(ASKED), "batches written alike before and after others")

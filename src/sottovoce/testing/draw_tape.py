@@ -95,6 +95,7 @@ class Tape:
         rules: Rules of the sums that were asked for.
         others: Mechanisms that drew from something else than an aggregate: those that started a run of threshold tests,
             in order; once more where a run goes on after a yes.
+        made: What the entry made of it in the end, where that was noted.
     """
 
     def __init__(
@@ -112,6 +113,7 @@ class Tape:
         self.trace: list[tuple[str, Any]] = []
         self.rules: list[Any] = []
         self.others: list[Any] = []
+        self.made = ""
 
     def asked(self, what: str, content: Any) -> None:
         """Notes that the private side was asked."""

@@ -44,7 +44,7 @@ from sottovoce.testing.label_worlds import seeded
 from sottovoce.testing.ladders import pairs_of
 from sottovoce.testing.options import name_of, settings_of, subject_of
 from sottovoce.testing.pools import Pool
-from sottovoce.testing.replays import OTHER_COINS, Coins, first_difference, replayed
+from sottovoce.testing.replays import OTHER_COINS, Coins, either, first_difference, replayed
 from sottovoce.testing.report import ContractError, Effort, Report, must_not_raise
 
 PRICES: Final = (Price(4.0, 1e-6), Price(1.0, 1e-6), Price(0.3, 1e-3), Price(16.0, 1e-9))
@@ -353,7 +353,7 @@ class _Fitter:
     ) -> tuple[list[Tape], list[int]]:
         """One of them, with the coins that were thrown: all worlds ask the same, and leave one support."""
         coins = Coins(seed)
-        first, made = self._fit(plan, relation, data[0], told or usual, randomness=coins, noise=seeded(7 + seed))
+        first, made = self._fit(plan, relation, data[0], either(told, usual), randomness=coins, noise=seeded(7 + seed))
         released = [draw.outcome for draw in first.draws]
         if not first.draws and not first.others:
             raise ContractError(

@@ -19,9 +19,9 @@ from sottovoce.experts.label_scores import ExpertOutputs
 from sottovoce.methods.base import Method, Price
 from sottovoce.testing import label_worlds as worlds
 from sottovoce.testing.draw_losses import Losses, losses_of
-from sottovoce.testing.draw_tape import Tape, WrongDrawError, running
+from sottovoce.testing.draw_tape import Tape, Teller, WrongDrawError, running
 from sottovoce.testing.label_worlds import Change, seeded
-from sottovoce.testing.replays import OTHERWISE, Coins, far_apart, same_draws, seen, teller
+from sottovoce.testing.replays import OTHERWISE, Coins, Ways, far_apart, same_draws, seen, teller
 from sottovoce.testing.report import ContractError, Report, must_not_raise
 
 LABELS: Final = (2, 3)
@@ -57,26 +57,27 @@ def compare_moves(method: Method, subject: str, change: Change, price: Price, re
     groups += [(labels, *group) for labels in worlds.LONG for group in worlds.groups_of_many(labels, change)]
     for labels, rows, pairs in groups:
         experts = [worlds.outputs(row, labels, change) for row in rows]
-        for seed in range(SEEDS if labels == 2 else 1):
-            first = _drawn(
-                method, subject, experts[0], f"{worlds.shown_rows(rows[0])} ({change}, {price})", price, seed
-            )
+        said = [f"{worlds.shown_rows(row)} ({change}, {price})" for row in rows]
+        ways = Ways()
+        for way, seed in ((way, seed) for way in ways for seed in range(SEEDS if labels == 2 else 1)):
+            first = _drawn(method, subject, experts[0], said[0], price, seed, way.teller)
             drawn += len(first.tape.draws) + len(first.tape.others)
-            again = {
-                at: _again(
-                    method, subject, each, f"{worlds.shown_rows(rows[at])} ({change}, {price})", price, seed, first
-                )
-                for at, each in enumerate(experts)
-            }
+            again = [
+                _again(method, subject, each, where, price, seed, first)
+                for each, where in zip(experts, said, strict=True)
+            ]
+            near = [answer.tape for answer in again if answer]
+            ways.saw(way, [first.tape, *near], thrown=bool(first.coins))
             for one, other in pairs:
-                near = [answer.tape for at in (one, other) if (answer := again[at])]
-                if len(near) < 2:
+                answers = again[one], again[other]
+                if answers[0] is None or answers[1] is None:
                     report.not_compared(f"{subject}: worlds in which it throws other coins of its own, {change}")
                     continue
-                world = f"{worlds.shown_rows(rows[one])} and {worlds.shown_rows(rows[other])} ({change}, {price})"
-                if problem := far_apart(near[0], near[1], change.adjacency):
+                tape, twin = (answer.tape for answer in answers if answer)
+                world = f"{worlds.shown_rows(rows[one])} and {said[other]}"
+                if problem := far_apart(tape, twin, change.adjacency):
                     raise ContractError("sensitivity", subject, problem, world)
-                losses.add(losses_of(near[0].draws, near[1].draws), world)
+                losses.add(losses_of(tape.draws, twin.draws), world)
     if not drawn:
         problem = "it states no law, and draws from no registered mechanism: state a law, or register what draws"
         raise ContractError("drive", subject, problem, f"{change}, {price}")
@@ -105,7 +106,7 @@ def draws_alike(
     """
     lost: list[int] = []
     first = _drawn(method, subject, one, world, price, 0)
-    again = _drawn(method, subject, other, world, price, 0, first, lost)
+    again = _drawn(method, subject, other, world, price, 0, teller(first.tape, lost))
     moved = not np.array_equal(one._rows, other._rows, equal_nan=True)
     if again.coins != first.coins or (first.coins and moved):
         return None
@@ -118,7 +119,7 @@ def _again(
 ) -> _Answer | None:
     """The same releases in another world; ``None`` where other coins are thrown there."""
     lost: list[int] = []
-    again = _drawn(method, subject, experts, world, price, seed, first, lost)
+    again = _drawn(method, subject, experts, world, price, seed, teller(first.tape, lost))
     if again.coins != first.coins:
         return None
     if lost or not same_draws(first.tape, again.tape):
@@ -136,11 +137,9 @@ def _drawn(
     world: str,
     price: Price,
     seed: int,
-    first: _Answer | None = None,
-    lost: list[int] | None = None,
+    told: Teller | None = None,
 ) -> _Answer:
     coins = Coins(seed)
-    told = teller(first.tape, [] if lost is None else lost) if first else None
     tape = Tape(coins, told, noise=seeded(1000 + seed))
     with must_not_raise("sampler", subject, "choose", world), running(tape):
         try:

@@ -32,7 +32,18 @@ from sottovoce.privacy.unit import Adjacency
 from sottovoce.randomness import Randomness
 from sottovoce.testing import label_sessions as sessions
 from sottovoce.testing import label_worlds as worlds
-from sottovoce.testing.asked_first import CROWD, DRAWS, PLANS, Asked, Beside, follows_the_order, held_by, plans_alike
+from sottovoce.testing.asked_first import (
+    CROWD,
+    DRAWS,
+    NOBODY,
+    PLANS,
+    Asked,
+    Beside,
+    follows_the_order,
+    held_by,
+    nobody_alike,
+    plans_alike,
+)
 from sottovoce.testing.claims import Claim, claim_of, excess, is_empty, within_price
 from sottovoce.testing.draws import departs, exceeds, mixture
 from sottovoce.testing.label_moves import compare_moves, draws_alike
@@ -660,13 +671,16 @@ class _Method:
         if problem := follows_the_order(answers, ASKED, larger):
             raise ContractError("state", self.subject, problem, f"eight of ten experts of one opinion, {key[1]}")
 
-        def draw(rows: worlds.Rows) -> int:
+        def draw(rows: worlds.Rows, seed: int | None = None) -> int:
             change = next(change for change in CHANGES if change.adjacency is key[0])
-            return self._choose(outputs(rows, 2, change, worlds.PUBLIC[2]), key[1], source, worlds.shown_rows(rows))
+            coins = source if seed is None else worlds.seeded(seed)
+            return self._choose(outputs(rows, 2, change, worlds.PUBLIC[2]), key[1], coins, worlds.shown_rows(rows))
 
         first, second = worlds.ROWS[2][:2]
         crowds = [(first,) * 8 + (second,) * 2, (second,) * 8 + (first,) * 2, (first,) * 10, ((NAN, NAN),) * 10]
         sizes = [crowd[: getattr(self.method, "subsamples", 10)] for crowd in crowds]
+        if not nobody_alike(lambda rows: draw(rows, 13 if rows is sizes[3] else None), sizes[:2] * 4, sizes[3]):
+            raise ContractError("state", self.subject, NOBODY, f"{key[0].value}, {key[1]}")
         if not plans_alike(draw, sizes, lambda: [self.method.event(price, adjacency) for adjacency, price in claims]):
             raise ContractError("state", self.subject, PLANS, f"{key[0].value}, {key[1]}")
         self.report.kept("state", len(scenes) + 4 * len(ASKED), "questions answered alike before and after others")

@@ -58,75 +58,163 @@ def teller(first: Tape, lost: list[int]) -> Teller:
     return told
 
 
+def is_asked(draw: Draw) -> bool:
+    """Whether a release says yes or no: a threshold test, or a proposed set, which passes or does not."""
+    return draw.test is not None or isinstance(draw.mechanism, ProposeTestRelease)
+
+
 @final
 @dataclass(frozen=True)
-class Forced:
+class Way:
     """What is told of releases that say yes or no; everything else is drawn.
 
     Attributes:
-        test: The answer of every threshold test; ``None`` where they are drawn.
-        passes: Whether every proposed set passes; ``None`` where they are drawn.
-        tapes: Of all worlds, by which a set that passes holds what leads in them together: candidates whose order
-            differs between them.
+        first: What the first of them say, one after another, each with its kind: where another kind comes up, behind
+            another coin, it is drawn.
+        tests: The answer of every threshold test behind those; ``None`` where they are drawn.
+        sets_fail: Whether every proposed set behind those fails; else they are drawn.
     """
 
-    test: bool | None = None
-    passes: bool | None = None
-    tapes: Sequence[Tape] = ()
+    first: tuple[tuple[Any, Any], ...] = ()
+    tests: bool | None = None
+    sets_fail: bool = False
 
     @property
     def teller(self) -> Teller | None:
-        """Tells it; ``None`` where there is nothing to tell."""
-        return None if self.test is None and self.passes is None else self._told
-
-    def _told(self, number: int, draw: Draw) -> Any:
-        if draw.test is not None:
-            return NotImplemented if self.test is None else self.test
-        if self.passes is None or not isinstance(draw.mechanism, ProposeTestRelease):
-            return NotImplemented
-        if not self.passes:
+        """Tells it, in one run after another; ``None`` where there is nothing to tell."""
+        if self == Way():
             return None
-        alike = [tape.draws[number] for tape in self.tapes if number < len(tape.draws)]
-        values = [twin.aggregate.values for twin in alike if kind(twin) == kind(draw)]
-        if not values:
-            return NotImplemented
-        leading = np.argsort(-np.sum(values, axis=0), kind="stable")[: draw.mechanism.k]
-        return tuple(sorted(leading.tolist()))
+        last, asked = -1, 0
 
-    def further(self, tapes: Sequence[Tape]) -> Iterator[Forced]:
-        """What else is told where these draws come up: both answers of what was drawn."""
-        draws = tapes[0].draws
-        if self.test is None and any(draw.test for draw in draws):
-            yield from (replace(self, test=answer) for answer in (True, False))
-        if self.passes is None and any(isinstance(draw.mechanism, ProposeTestRelease) for draw in draws):
-            yield from (replace(self, passes=passes, tapes=tapes) for passes in (True, False))
+        def told(number: int, draw: Draw) -> Any:
+            nonlocal last, asked
+            if number <= last:
+                asked = 0
+            last = number
+            if not is_asked(draw):
+                return NotImplemented
+            asked += 1
+            if asked <= len(self.first):
+                same, outcome = self.first[asked - 1]
+                return outcome if same == _asked_kind(draw) else NotImplemented
+            if draw.test is not None:
+                return NotImplemented if self.tests is None else self.tests
+            return None if self.sets_fail else NotImplemented
+
+        return told
+
+
+MOST_WAYS: Final = 9
+"""Ways that are tried at most: all that three questions can be answered, and their coins."""
+FEW_ASKED: Final = 3
+"""Of so many questions every answer is tried; of more, all yes, all no, and the first two and the last otherwise."""
+
+
+@final
+class Ways:
+    """Every way in which tests and sets of an entry can come out, the likely and the unlikely ones.
+
+    Iterating gives the way that is drawn, then those that came up meanwhile: behind every answer that was told there
+    may be a question that nobody had asked before.
+    """
+
+    def __init__(self) -> None:
+        self._ways, self._met = [Way()], set[tuple[Any, ...]]()
+
+    def __iter__(self) -> Iterator[Way]:
+        number = 0
+        while number < len(self._ways):
+            yield self._ways[number]
+            number += 1
+
+    def saw(self, way: Way, tapes: Sequence[Tape], *, thrown: bool) -> None:
+        """Notes what a way led to.
+
+        Args:
+            way: The way.
+            tapes: Of all worlds, the first of which is asked.
+            thrown: Whether the entry threw coins of its own: behind others, other questions come up.
+        """
+        asked = [(number, draw) for number, draw in enumerate(tapes[0].draws) if is_asked(draw)]
+        said = tuple((_asked_kind(draw), draw.outcome) for _, draw in asked)
+        if not thrown:
+            self._met |= {said[:length] for length in range(len(said) + 1)}
+        behind = range(len(way.first), len(asked))
+        if len(behind) > FEW_ASKED:
+            self._all_alike(way, [draw for _, draw in asked[len(way.first) :]])
+            behind_tried: Sequence[int] = sorted({behind[0], behind[1], behind[-1]})
+        else:
+            behind_tried = behind
+        for at in behind_tried:
+            number, draw = asked[at]
+            for other in _otherwise(number, draw, tapes):
+                self._add(replace(way, first=(*said[:at], (said[at][0], other))), thrown=thrown)
+
+    def _all_alike(self, way: Way, draws: Sequence[Draw]) -> None:
+        """All yes, and all no."""
+        if way.tests is None and any(draw.test for draw in draws):
+            for answer in (True, False):
+                self._add(replace(way, tests=answer), thrown=True)
+        if not way.sets_fail and any(draw.test is None and draw.outcome is not None for draw in draws):
+            self._add(replace(way, sets_fail=True), thrown=True)
+
+    def _add(self, way: Way, *, thrown: bool) -> None:
+        if way not in self._ways and len(self._ways) < MOST_WAYS and (thrown or way.first not in self._met):
+            self._ways.append(way)
+            if not thrown:
+                self._met.add(way.first)
+
+
+def _otherwise(number: int, draw: Draw, tapes: Sequence[Tape]) -> Iterator[Any]:
+    """What a test or a set could have said as well.
+
+    A set that passes holds what leads in all worlds together: candidates whose order differs between them.
+    """
+    if draw.test is not None:
+        yield not draw.outcome
+    elif draw.outcome is not None:
+        yield None
+    else:
+        values = [tape.draws[number].aggregate.values for tape in tapes if _is_there(number, draw, tape)]
+        leading = np.argsort(-np.sum(values, axis=0), kind="stable")[: draw.mechanism.k]
+        yield tuple(sorted(leading.tolist()))
+
+
+def _is_there(number: int, draw: Draw, tape: Tape) -> bool:
+    return number < len(tape.draws) and kind(tape.draws[number]) == kind(draw)
+
+
+def _asked_kind(draw: Draw) -> tuple[Any, ...]:
+    """What must be the same for an answer to be told: a set holds so many of so many candidates."""
+    return (*kind(draw), draw.test is not None, getattr(draw.mechanism, "k", None))
 
 
 def replayed(made: Callable[[int, Teller | None], tuple[list[Tape], list[int]]]) -> Iterator[list[Tape]]:
-    """Tapes of the same worlds: as they are drawn, with all that is asked answered yes, and no, and with other coins.
-
-    Tests and sets are told by themselves and together, whichever of both comes up first: nine ways at most.
+    """Tapes of the same worlds: as they are drawn, with tests and sets that come out otherwise, and with other coins.
 
     Args:
         made: Makes the tapes from a seed of the entry's own coins and what is told; says which coins were thrown.
     """
-    every: dict[tuple[bool | None, bool | None], Forced] = {(None, None): Forced()}
-    for way in _ways(every):
+    ways = Ways()
+    for way in ways:
         for seed in range(OWN_COINS):
             tapes, thrown = made(seed, way.teller)
             yield tapes
-            for more in way.further(tapes):
-                every.setdefault((more.test, more.passes), more)
+            ways.saw(way, tapes, thrown=bool(thrown))
             if not thrown:
                 break
 
 
-def _ways(every: dict[tuple[bool | None, bool | None], Forced]) -> Iterator[Forced]:
-    """Each of them once, those that come up meanwhile as well."""
-    number = 0
-    while number < len(every):
-        yield list(every.values())[number]
-        number += 1
+def either(told: Teller | None, usual: Teller | None) -> Teller | None:
+    """What the first tells, and where it tells nothing the second."""
+    if told is None or usual is None:
+        return told or usual
+
+    def both(number: int, draw: Draw) -> Any:
+        outcome = told(number, draw)
+        return usual(number, draw) if outcome is NotImplemented else outcome
+
+    return both
 
 
 def kind(draw: Draw) -> tuple[str, str, int | None]:

@@ -16,6 +16,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any, Final, NamedTuple
 
+import numpy as np
+
 from sottovoce.methods.decoding.decoder import DecodingPlan
 from sottovoce.models.stepper import Step
 from sottovoce.privacy.accounting.event_cost import cost_of
@@ -23,7 +25,7 @@ from sottovoce.testing import text_worlds as worlds
 from sottovoce.testing.draw_losses import event_of
 from sottovoce.testing.draw_tape import Draw, Tape, Teller
 from sottovoce.testing.drawn_texts import drawn_on_tape
-from sottovoce.testing.replays import seen, teller
+from sottovoce.testing.replays import is_asked, seen, teller
 from sottovoce.testing.report import ContractError, must_not_raise
 
 
@@ -84,7 +86,7 @@ def price_of_drawn_texts(plan: DecodingPlan, subject: str, world: str, *, texts:
         runs = [(seed, None) for seed in range(texts if text.allowed else max(1, texts // 2))]
         for seed, told in runs:
             chooser, tape = _drawn(plan, subject, world, text, seed, told)
-            if told is None and seed == 0 and tape.others:
+            if told is None and seed == 0 and (tape.others or any(map(is_asked, tape.draws))):
                 runs += [(0, _answering(answer)) for answer in (False, True)]
             with must_not_raise("price", subject, "what a text spent", world):
                 stated = cost_of(chooser.spent).rho
@@ -109,14 +111,17 @@ def price_of_drawn_texts(plan: DecodingPlan, subject: str, world: str, *, texts:
 
 
 def _answering(answer: bool) -> Teller:
-    """Tests that all have one answer: what is drawn behind an answer that seldom comes is paid for as well."""
+    """Tests and sets that all have one answer: what is drawn behind one that seldom comes is paid for as well."""
     left = [FORCED]
 
     def told(_: int, draw: Draw) -> Any:
-        if draw.test is None or not left[0]:
+        if not is_asked(draw) or not left[0]:
             return NotImplemented
         left[0] -= 1
-        return answer
+        if draw.test is not None:
+            return answer
+        leading = np.argsort(-draw.aggregate.values, kind="stable")[: draw.mechanism.k]
+        return tuple(sorted(leading.tolist())) if answer else None
 
     return told
 

@@ -18,9 +18,9 @@ from sottovoce.methods.decoding.decoder import DecodingPlan
 from sottovoce.models.stepper import Step
 from sottovoce.privacy.unit import SWAP, Adjacency
 from sottovoce.testing import text_worlds as worlds
-from sottovoce.testing.draw_tape import is_noted
+from sottovoce.testing.draw_tape import Teller, is_noted
 from sottovoce.testing.drawn_texts import DrawnText, StepOf, drawn_on_tape
-from sottovoce.testing.replays import OTHERWISE, far_apart, same_draws, seen, teller
+from sottovoce.testing.replays import OTHERWISE, Ways, far_apart, same_draws, seen, teller
 from sottovoce.testing.report import ContractError, Report
 from sottovoce.testing.text_worlds import DataSet, Scene
 
@@ -114,7 +114,7 @@ class Moves:
             drawn = self._drawn(beside, first, seed, first)
             for name in others:
                 world = f"{first} and {name} {beside.words}"
-                self._same_end(drawn, self._drawn(beside, name, seed, world, drawn, []), world)
+                self._same_end(drawn, self._drawn(beside, name, seed, world, teller(drawn.tape, [])), world)
             self._report.kept("post-processing", len(others), "pairs of worlds whose texts end at the same token")
 
     def _beside(
@@ -151,27 +151,30 @@ class Moves:
 
     def _neighbours(self, beside: _Beside, seed: int) -> int:
         """Texts by experts of which one says this or that; how many draws were compared."""
-        names = beside.names
-        first = self._drawn(beside, names[0], seed, f"{names[0]} {beside.words}")
-        again = {
-            name: again
-            for name in names
-            if (again := self._again(first, beside, name, seed, f"{names[0]} and {name} {beside.words}"))
-        }
+        names, drawn, ways = beside.names, 0, Ways()
         drops = [(one, null) for null in ("N", GONE) for one in names if one not in ("N", GONE)]
         swaps = list(itertools.combinations(names, 2))
         pairs = swaps if self._plan.setting.change is SWAP else drops
-        near = [(one, other) for one, other in pairs if one in again and other in again]
-        for one, other in near:
-            if problem := far_apart(again[one].tape, again[other].tape, self._adjacency):
-                raise ContractError("sensitivity", self._subject, problem, f"{one} and {other} {beside.words}")
-        self._report.kept("sensitivity", len(near), "pairs of worlds whose draws move by no more than is told")
-        return len(first.tape.draws)
+        for way in ways:
+            first = self._drawn(beside, names[0], seed, f"{names[0]} {beside.words}", way.teller)
+            again = {
+                name: again
+                for name in names
+                if (again := self._again(first, beside, name, seed, f"{names[0]} and {name} {beside.words}"))
+            }
+            ways.saw(way, [first.tape, *(each.tape for each in again.values())], thrown=bool(first.coins))
+            near = [(one, other) for one, other in pairs if one in again and other in again]
+            for one, other in near:
+                if problem := far_apart(again[one].tape, again[other].tape, self._adjacency):
+                    raise ContractError("sensitivity", self._subject, problem, f"{one} and {other} {beside.words}")
+            self._report.kept("sensitivity", len(near), "pairs of worlds whose draws move by no more than is told")
+            drawn += len(first.tape.draws)
+        return drawn
 
     def _again(self, first: DrawnText, beside: _Beside, name: str, seed: int, world: str) -> DrawnText | None:
         """The same releases in another world; ``None`` where other coins are thrown there."""
         lost: list[int] = []
-        again = self._drawn(beside, name, seed, world, first, lost)
+        again = self._drawn(beside, name, seed, world, teller(first.tape, lost))
         self._same_end(first, again, world)
         if again.coins != first.coins:
             self._note("worlds in which it throws other coins of its own")
@@ -222,10 +225,8 @@ class Moves:
         name: str,
         seed: int,
         world: str,
-        first: DrawnText | None = None,
-        lost: list[int] | None = None,
+        told: Teller | None = None,
     ) -> DrawnText:
-        told = None if first is None else teller(first.tape, [] if lost is None else lost)
         return drawn_on_tape(
             self._plan,
             beside.step_of(name),

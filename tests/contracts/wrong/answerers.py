@@ -540,6 +540,76 @@ class OrderBehindAYes(OneKeyword):
 
 
 @dataclass(frozen=True)
+class TwoSets(OrderBehindAYes):
+    """Right: two words as a set, and where that passes two more as another one."""
+
+    ordered: ClassVar[bool] = False
+
+    def event(self, setting):
+        proposed = ProposeTestRelease(self.sigma, self.lost, 2).event
+        return ComposedDpEvent([BoundedRange(self.eta), proposed, proposed])
+
+    def calibrated(self, price, setting):
+        found = super().calibrated(price, setting)
+        return replace(found, sigma=self.sigma or found.sigma * 2**0.5, lost=self.lost or found.lost / 2)
+
+    def draw(self, setting, experts, public, randomness):
+        counts = self.counts(experts, public)
+        first = ProposeTestRelease(self.sigma, self.lost, 2).release(counts, randomness)
+        if first is None:
+            return self.outcome(public.universe[Exponential(self.eta).select(counts, randomness)], experts)
+        both = ProposeTestRelease(self.sigma, self.lost, 4).release(counts, randomness) or first
+        more = [place for place in both if place not in first]
+        if self.ordered:
+            more.sort(key=lambda place: -int(counts.values[place]))
+        return self.outcome(" ".join(public.universe[place] for place in (*first, *more)), experts)
+
+
+@dataclass(frozen=True)
+class SecondSetInItsOrder(TwoSets):
+    """The words that the second set has more, in the order of the counts."""
+
+    ordered = True
+
+
+@dataclass(frozen=True)
+class QuotesTheFirst(OneKeyword):
+    """The keyword with what follows it in the first text that has it."""
+
+    def draw(self, setting, experts, public, randomness):
+        word = public.universe[Exponential(self.eta).select(self.counts(experts, public), randomness)]
+        for text in experts.texts_without_noise():
+            if text and word in text.split():
+                return self.outcome(text[text.index(word) :], experts)
+        return self.outcome(word, experts)
+
+
+@dataclass(frozen=True)
+class InTheUsualForm(OneKeyword):
+    """The keyword in the form, with an s or without, that more texts have, by their true number."""
+
+    def draw(self, setting, experts, public, randomness):
+        word = public.universe[Exponential(self.eta).select(self.counts(experts, public), randomness)]
+        texts = [(text or "").casefold().split() for text in experts.texts_without_noise()]
+        ones, many = (sum(form in words for words in texts) for form in (word, f"{word}s"))
+        return self.outcome(f"{word}s" if many > ones else word, experts)
+
+
+@dataclass(frozen=True)
+class LastWordWhereNobodyWrites(OneKeyword):
+    """Gives its last word once more where no text has any."""
+
+    told: ClassVar[list[str]] = ["nothing"]
+
+    def draw(self, setting, experts, public, randomness):
+        counts = self.counts(experts, public)
+        drawn = public.universe[Exponential(self.eta).select(counts, randomness)]
+        if counts.values.any():
+            self.told[0] = drawn
+        return self.outcome(self.told[0], experts)
+
+
+@dataclass(frozen=True)
 class NoiseOfTheMean(Mean):
     """Divides the sum by the experts, and draws by a mechanism that divides its noise as well."""
 

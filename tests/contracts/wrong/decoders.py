@@ -16,6 +16,7 @@ from sottovoce.mechanisms.above_threshold import AboveThreshold
 from sottovoce.mechanisms.exponential import Exponential
 from sottovoce.mechanisms.laplace import Laplace
 from sottovoce.mechanisms.noisy_max import LaplaceNoisyMax
+from sottovoce.mechanisms.propose_test_release import ProposeTestRelease
 from sottovoce.mechanisms.rounded_gaussian import RoundedGaussian
 from sottovoce.mechanisms.stability_histogram import StabilityHistogram
 from sottovoce.methods.amin import Amin, AminSampler, AminTest
@@ -713,6 +714,95 @@ class NoisyRowBehindATest(NoisyRowThenToken):
             *super().mechanisms(plan),
             AboveThreshold(self.parts(plan.setting)[1].row.event(plan.setting.change).epsilon),
         ]
+
+
+class _SureSampler(_TestedRowSampler):
+    def _draw(self, step, public):
+        adjacency, rows = self._plan.setting.adjacency, _rows_of(step)
+        above = self._plan.decoder.mechanisms(self._plan)[1]
+        run = above.start(1 << 25, sensitivity=1 << 17, adjacency=adjacency, randomness=self._randomness)
+        (sums,) = summed(_with_rows(step, rows.clone()).blocks, public, [Probabilities(16)])
+        if run.above(Counts([int(sums.max())], l1=1 << 17, adjacency=adjacency)):
+            return public.token(int(sums.argmax()))
+        return self._chosen(self._released(_with_rows(step, rows), public), public)
+
+
+@dataclass(frozen=True)
+class LeadingTokenOfHundreds(NoisyRowBehindATest):
+    """Writes the leading token without noise where a test says that hundreds agree."""
+
+    sampler: ClassVar[type[TokenSampler]] = _SureSampler
+
+
+@dataclass(frozen=True)
+class _Set(StepCost):
+    noise: Positive
+    lost: float = 1e-9
+    name, source, law, family = "set", "none", "propose-test-release", "gaussian"
+
+    def sensitivity(self, change):
+        return Sensitivity(change.widths, "votes")
+
+    def event(self, change):
+        return ProposeTestRelease(self.noise, self.lost, 2).event
+
+
+class _SetSampler(_NoisyRowSampler):
+    """Two tokens that a test lets pass; a row where it does not."""
+
+    def _draw(self, step, public):
+        change, adjacency, rows = self._plan.setting.change, self._plan.setting.adjacency, _rows_of(step)
+        proposed = self._plan.decoder.mechanisms(self._plan)[1]
+        (sums,) = summed(_with_rows(step, rows.clone()).blocks, public, [Probabilities(16)])
+        votes = Scores(np.asarray(sums, np.int64) >> 17, sensitivity=change.widths, adjacency=adjacency)
+        found = proposed.release(votes, self._randomness) if len(votes.values) > proposed.k else None
+        if found is None:
+            return self._chosen(self._released(_with_rows(step, rows), public), public)
+        return self._of(found, sums, step, rows, public)
+
+    def _of(self, found, sums, step, rows, public):
+        return public.token(found[0])
+
+    def _executed(self):
+        return [self.length, self.length]
+
+
+@dataclass(frozen=True)
+class TokenOfASet(NoisyRowThenToken):
+    """Right: the first of two tokens that pass, or a row and the token from it. Both are charged."""
+
+    sampler: ClassVar[type[TokenSampler]] = _SetSampler
+
+    def parts(self, setting):
+        return [*super().parts(setting), Part(_Set(2.0 * (self.noise or 1)), setting.tokens)]
+
+    def mechanisms(self, plan):
+        return [*super().mechanisms(plan), ProposeTestRelease(2.0 * self.noise, 1e-9, 2)]
+
+
+class _BetterOfSetSampler(_SetSampler):
+    def _of(self, found, sums, step, rows, public):
+        return public.token(max(found, key=lambda place: int(sums[place])))
+
+
+@dataclass(frozen=True)
+class BetterTokenOfASet(TokenOfASet):
+    """Of the two that pass the one that leads."""
+
+    sampler: ClassVar[type[TokenSampler]] = _BetterOfSetSampler
+
+
+class _MoreRowsSampler(_SetSampler):
+    def _of(self, found, sums, step, rows, public):
+        seen = [self._released(_with_rows(step, rows.clone()), public) for _ in range(9)]
+        return public.token(max(found, key=lambda place: sum(row[place] for row in seen)))
+
+
+@dataclass(frozen=True)
+class NineRowsBehindASet(TokenOfASet):
+    """Behind a set that passes it releases nine rows, and charges one."""
+
+    sampler: ClassVar[type[TokenSampler]] = _MoreRowsSampler
 
 
 class _RunATokenSampler(_TestedRowSampler):

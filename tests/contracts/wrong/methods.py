@@ -13,11 +13,20 @@ from sottovoce.mechanisms.exponential import Exponential
 from sottovoce.mechanisms.gaussian import GaussianVector
 from sottovoce.mechanisms.laplace import Laplace
 from sottovoce.mechanisms.noisy_max import GaussianNoisyMax
+from sottovoce.mechanisms.propose_test_release import ProposeTestRelease
 from sottovoce.methods.base import Method, Price, Reads, Selecting, Subsampling
 from sottovoce.methods.pbs import PbS
 from sottovoce.methods.poe import PoE
+from sottovoce.privacy.accounting.renyi import rho_of_budget
 from sottovoce.privacy.aggregates import Counts, Scores, VectorSum
-from sottovoce.privacy.events import ApproximateDP, BoundedRange, NonPrivateDpEvent, NoOpDpEvent, PureDP
+from sottovoce.privacy.events import (
+    ApproximateDP,
+    BoundedRange,
+    ComposedDpEvent,
+    NonPrivateDpEvent,
+    NoOpDpEvent,
+    PureDP,
+)
 from sottovoce.privacy.unit import Adjacency
 
 WIDTH = 2048
@@ -294,6 +303,66 @@ class RemembersAnswers(Method):
     def choose(self, experts, price, randomness):
         self.told.append(PoE(2.0).choose(experts, price, randomness))
         return min(self.told[-40:]) if len(self.told) % 8 == 0 else self.told[-1]
+
+
+@dataclass(frozen=True)
+class LastWhereNobodySpeaks(Method):
+    """Gives its last answer once more where no expert says anything."""
+
+    name, summary, source = "wrong", "a mistake", "none"
+    told: ClassVar[list[int]] = [0]
+
+    def event(self, price, adjacency):
+        return PureDP(price.epsilon)
+
+    def choose(self, experts, price, randomness):
+        drawn = Exponential(price.epsilon).select(experts.votes(), randomness)
+        if experts.votes().values.any():
+            self.told[0] = int(drawn)
+        return self.told[0]
+
+
+@dataclass(frozen=True)
+class FirstOfASet(Method):
+    """Right: of two labels that a test lets pass the first; one by the exponential mechanism where it does not."""
+
+    name, summary, source = "wrong", "a mistake", "none"
+
+    def parts(self, price):
+        rho = rho_of_budget(price.epsilon / 2, price.delta / 2) if price.delta else 0.0
+        if not 1e-5 < rho < 100:
+            raise ParameterError("epsilon", price.epsilon, "one of the usual ones, with a delta")
+        return ProposeTestRelease((0.5 / rho) ** 0.5, price.delta / 4, 2), Exponential(price.epsilon / 4)
+
+    def event(self, price, adjacency):
+        return ComposedDpEvent([part.event for part in self.parts(price)])
+
+    def choose(self, experts, price, randomness):
+        proposed, alone = self.parts(price)
+        votes = experts.votes()
+        if experts.labels > proposed.k and (found := proposed.release(votes, randomness)):
+            return int(self.of(found, votes, alone, randomness))
+        return int(alone.select(votes, randomness))
+
+    def of(self, found, votes, alone, randomness):
+        return found[0]
+
+
+@dataclass(frozen=True)
+class BetterOfASet(FirstOfASet):
+    """Of the labels that passed the one with more votes."""
+
+    def of(self, found, votes, alone, randomness):
+        return max(found, key=lambda label: int(votes.values[label]))
+
+
+@dataclass(frozen=True)
+class SecondDrawOfASet(FirstOfASet):
+    """One of the labels that passed by a draw eight times as sharp as the one that is charged."""
+
+    def of(self, found, votes, alone, randomness):
+        among = Scores(votes.values[list(found)], sensitivity=votes.sensitivity, adjacency=votes.adjacency)
+        return found[Exponential(8 * alone.epsilon).select(among, randomness)]
 
 
 @dataclass(frozen=True)

@@ -13,6 +13,7 @@ SGA = ("tests/methods/answering/test_sga.py",)
 PAIRS = ("tests/methods/answering/test_pairs.py",)
 CONTRACT = "tests/contracts/test_entries.py::test_it_keeps_its_contract[answerer {}]"
 
+REPLAYED = "tests/contracts/test_replays.py"
 MUTANTS = [
     Mutant(
         "written-null-expert-speaks",
@@ -306,16 +307,16 @@ MUTANTS = [
         "tests-as-they-fall",
         "an answerer whose test hardly ever says yes may go on after it",
         "testing/replays.py",
-        "            yield from (replace(self, test=answer) for answer in (True, False))\n",
-        "            yield from ()\n",
-        ("tests/contracts/test_wrong_entries.py::test_a_wrong_answerer_is_noticed",),
+        "        yield not draw.outcome\n",
+        "        yield draw.outcome\n",
+        (REPLAYED, "tests/contracts/test_wrong_entries.py::test_a_wrong_answerer_is_noticed"),
     ),
     Mutant(
         "one-coin-behind-an-answer",
         "what an answerer tells behind a yes and a coin is looked for behind one throw",
         "testing/replays.py",
-        "            if not thrown:\n",
-        "            if not thrown or teller_of_all:\n",
+        "            if not thrown:\n                break\n",
+        "            if not thrown or way != Way():\n                break\n",
         ("tests/contracts/test_wrong_entries.py::test_a_wrong_answerer_is_noticed",),
     ),
     Mutant(
@@ -373,6 +374,70 @@ MUTANTS = [
         '            if point is not None and canonical(detail.get("event")) != canonical(point):\n',
         "            if False:\n",
         ("tests/synthesis/test_fresh_samples.py",),
+    ),
+    Mutant(
+        "sets-behind-sets-as-they-fall",
+        "what an entry tells behind a second set that hardly ever passes is looked for behind the first alone",
+        "testing/replays.py",
+        "        behind = range(len(way.first), len(asked))\n",
+        "        behind = range(len(way.first), len(asked) if not way.first else 0)\n",
+        (REPLAYED,),
+    ),
+    Mutant(
+        "sets-of-methods-as-they-fall",
+        "a method without a law may do what it likes behind a set that hardly ever passes",
+        "testing/label_moves.py",
+        "            ways.saw(way, [first.tape, *near], thrown=bool(first.coins))\n",
+        "",
+        ("tests/contracts/test_label_moves.py::test_draws_that_are_not_paid_for_are_found",),
+    ),
+    Mutant(
+        "tests-of-decoders-as-they-fall",
+        "a decoder without a law may do what it likes behind a test that hardly ever says yes",
+        "testing/token_moves.py",
+        "            ways.saw(way, [first.tape, *(each.tape for each in again.values())], thrown=bool(first.coins))\n",
+        "",
+        ("tests/contracts/test_token_moves.py::test_a_mechanism_that_is_told_too_little_is_found",),
+    ),
+    Mutant(
+        "sets-of-texts-as-they-fall",
+        "what a text draws behind a set that hardly ever passes is compared with nothing",
+        "testing/text_prices.py",
+        "        return tuple(sorted(leading.tolist())) if answer else None\n",
+        "        return None\n",
+        ("tests/contracts/test_text_prices.py::test_a_charge_for_less_than_is_drawn_is_found",),
+    ),
+    Mutant(
+        "order-of-sums-alone",
+        "an answer may quote the first expert that has a word: in another order its sums alone are compared",
+        "testing/answerers.py",
+        "            if worlds.marks(outcome) != tape.made:\n",
+        "            if False:\n",
+        ("tests/contracts/test_wrong_entries.py::test_a_wrong_answerer_is_noticed",),
+    ),
+    Mutant(
+        "nobody-unasked",
+        "an entry may give its last answer once more where no record says anything",
+        "testing/asked_first.py",
+        "        found.append(fingerprint(draw(nobody)))\n",
+        "        found.append(found[0])\n",
+        ("tests/contracts/test_wrong_entries.py::test_a_wrong_answerer_is_noticed",),
+    ),
+    Mutant(
+        "methods-of-nobody-unasked",
+        "a method may give its last answer once more where no expert says anything",
+        "testing/methods.py",
+        "        if not nobody_alike(",
+        "        if None and not nobody_alike(",
+        ("tests/contracts/test_wrong_entries.py::test_a_wrong_method_is_noticed",),
+    ),
+    Mutant(
+        "one-form-of-a-word",
+        "an answerer may show a keyword in the form that more texts have, by their true number",
+        "testing/answer_worlds.py",
+        "(SMALL[0], SHORT), FORMS)",
+        "(SMALL[0], SHORT))",
+        ("tests/contracts/test_wrong_entries.py::test_a_wrong_answerer_is_noticed",),
     ),
     Mutant(
         "one-seed-of-own-coins",

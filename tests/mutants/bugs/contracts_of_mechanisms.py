@@ -86,8 +86,8 @@ MUTANTS = [
         "words-in-pairs",
         "on an answerer's ladder two words are always the most frequent ones, and neither leads",
         "testing/answer_worlds.py",
-        "CLIMBED: Final = (tuple(ONE_WORD), (SMALL[0], SHORT))\n",
-        "CLIMBED: Final = (SMALL[:2], (SMALL[0], SHORT))\n",
+        "CLIMBED: Final = (tuple(ONE_WORD), (SMALL[0], SHORT), FORMS)\n",
+        "CLIMBED: Final = (SMALL[:2], (SMALL[0], SHORT), FORMS)\n",
         (
             f"{WRONG}::test_a_wrong_answerer_is_noticed[SureWhereOneLeads--]",
             f"{WRONG}::test_a_wrong_answerer_is_noticed[SureOfARareWord--]",
@@ -547,8 +547,8 @@ MUTANTS = [
         "ladders-of-like-minded",
         "on an answerer's ladder all vectors point in nearly one direction",
         "testing/answer_worlds.py",
-        "CLIMBED: Final = (tuple(ONE_WORD), (SMALL[0], SHORT))\n",
-        "CLIMBED: Final = ((SMALL[0], SHORT),)\n",
+        "CLIMBED: Final = (tuple(ONE_WORD), (SMALL[0], SHORT), FORMS)\n",
+        "CLIMBED: Final = ((SMALL[0], SHORT), FORMS)\n",
         (
             f"{WORLDS}::test_the_middle_length_of_vectors_changes_on_a_ladder",
             f"{WRONG}::test_a_wrong_answerer_is_noticed[WhereMostAgree--]",
@@ -558,8 +558,8 @@ MUTANTS = [
         "ladders-of-long-vectors",
         "on an answerer's ladder all vectors are of one length",
         "testing/answer_worlds.py",
-        "CLIMBED: Final = (tuple(ONE_WORD), (SMALL[0], SHORT))\n",
-        "CLIMBED: Final = (tuple(ONE_WORD),)\n",
+        "CLIMBED: Final = (tuple(ONE_WORD), (SMALL[0], SHORT), FORMS)\n",
+        "CLIMBED: Final = (tuple(ONE_WORD), FORMS)\n",
         (
             f"{WORLDS}::test_the_middle_length_of_vectors_changes_on_a_ladder",
             f"{WRONG}::test_a_wrong_answerer_is_noticed[AtTheMedian--]",
