@@ -435,6 +435,16 @@ def test_frames_and_empty_compressed_files_without_rows_are_refused(tmp_path):
         read_private(path)
 
 
+def test_a_missing_time_of_a_frame_is_no_person_and_no_id():
+    born = pd.to_datetime(pd.Series(["1990-01-02", None, None]))
+    with pytest.raises(RecordError, match="the privacy unit is missing"):
+        read_private(pd.DataFrame({"text": [*"abc"], "born": born}), unit="born")
+    assert len(read_private(pd.DataFrame({"text": [*"abc"], "id": born})).with_public_size()) == 3
+    frame = pd.DataFrame({"text": [*"abc"], "group": pd.Series([pd.NaT] * 3)})
+    assert read_private(frame).unit == "record"
+    assert unseal(read_private(pd.DataFrame({"text": ["a"], "x": [pd.NaT]})))[0][0].values["x"] is pd.NaT
+
+
 COLUMNS = type("Frame", (), {"columns": ["text"], "to_dict": dict})()
 """A data frame of another kind."""
 

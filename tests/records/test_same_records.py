@@ -5,7 +5,9 @@ from __future__ import annotations
 import datetime as dt
 import gzip
 import json
+import random
 import time
+import unicodedata
 from collections import Counter, UserString
 from decimal import Decimal
 from importlib import resources
@@ -14,10 +16,11 @@ from uuid import UUID
 import numpy as np
 import pandas as pd
 import pytest
+import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from sottovoce.records.cells import DEEPEST, canonical_text, is_missing
+from sottovoce.records.cells import DEEPEST, canonical_text, composed, is_missing
 from sottovoce.records.earlier_cells import may_differ, second_text
 from sottovoce.records.fingerprints import NAME, NUMBERED, PHRASE, SENTENCE, TEXTS, marks_of, same_text
 from sottovoce.records.readers import read_private
@@ -175,6 +178,9 @@ def test_pairs_and_maps_are_the_same_in_every_format_that_pandas_writes(tmp_path
         (Decimal.from_float(5e-324), str(Decimal.from_float(5e-324)), 5e-324),
         (10**50, str(10**50), Decimal(10**50), "1e50"), (-(10**400), str(-(10**400)), "-Infinity"),
         (np.array(["2024-03-01T12:00", "NaT"], "M8[ns]"), [NOON, None], np.array(["2024-03-01T12:00", "NaT"], "M8[s]")),
+        (np.array(["2024-03-01T12"], "M8[h]"), [NOON]), (np.array(["2024-03"], "M8[M]"), [dt.date(2024, 3, 1)]),
+        (torch.tensor([1, 2]), [1, 2]), ([torch.tensor([1, 2])], {1: 2}), ([memoryview(b"ab")], ["ab"]),
+        (10**2500, str(10**2500)),
         (np.array([5 * 10**9], "m8[ns]"), [dt.timedelta(seconds=5)], np.array([5], "m8[s]")),
         (np.array([["2024-03-01T12:00", "2024-03-02"]], "M8[ns]"), [(NOON, dt.date(2024, 3, 2))]),
         (dt.datetime(9999, 12, 31, 23, 59, 59, tzinfo=dt.timezone(dt.timedelta(hours=-5))), LAST_MOMENT,
@@ -231,7 +237,14 @@ def test_letters_with_thousands_of_marks_take_no_longer_than_others():
             started = time.process_time()
             assert canonical_text(text)
             assert time.process_time() - started < 2
-    assert canonical_text("a\u0301" + "\u0301" * 80) == canonical_text("\u00e1" + "\u0301" * 80)
+    marks = [*"\u0301\u0316\u0344\u0f73\u05b0\u3099", "\u0345"]
+    for seed in range(40):
+        drawn = random.Random(seed)
+        text = "".join(
+            start + "".join(drawn.choices(marks, k=drawn.randrange(300))) for start in "e\u00e9\u1e69\uac00x"
+        )
+        assert composed(text) == unicodedata.normalize("NFC", text)
+        assert canonical_text(text) == second_text(text)
 
 
 def test_deep_and_damaged_cells_have_a_text_too():
@@ -278,7 +291,7 @@ def test_units_told_by_long_arrays_or_many_digits_stay_apart():
     places = [np.array([48.123456781, 16.3]), np.array([48.123456782, 16.3])]
     long = [np.arange(2000), np.where(np.arange(2000) == 1000, 7, np.arange(2000))]
     inside = [{"at": place} for place in places]
-    for pair in (places, long, inside, [[place] for place in places]):
+    for pair in (places, long, inside, [[place] for place in places], [[("at", place)] for place in places]):
         assert len(owned(*pair, pair[0]).with_public_size()) == 2
     assert owned(*places).fingerprint == owned(*(place.tolist() for place in places)).fingerprint
     assert len(owned(places[0], places[0].tolist()).with_public_size()) == 1

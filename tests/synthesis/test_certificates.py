@@ -8,6 +8,7 @@ import json
 import math
 import random
 import re
+import time
 from dataclasses import replace
 from fractions import Fraction
 from itertools import product
@@ -510,6 +511,20 @@ def test_rows_are_taken_apart_whatever_charges_were_lost(seed):
         covered, missing = _charges_of(of_letters(letters), hashes)
         assert (covered == len(letters)) == (letters in lost)
         assert letters not in lost or missing in lost[letters]
+
+
+def test_files_of_equal_rows_are_taken_apart_as_quickly_as_others():
+    """Rows of one or two kinds, in charges of one to seven: with every end tried anew 486 took 29 seconds."""
+    drawn = random.Random(1)
+    for kinds in ("a", "ab"):
+        wrote = ["".join(drawn.choices(kinds, k=drawn.randrange(1, 8))) for _ in range(120)]
+        hashes = [rows_hash(of_letters(letters)) for letters in wrote]
+        started = time.process_time()
+        for kept in (wrote, wrote[:40] + wrote[41:]):
+            letters = "".join(kept)
+            assert _charges_of(of_letters(letters), hashes)[0] == len(letters)
+        assert _charges_of(of_letters("".join(wrote) + "c"), hashes)[0] < len("".join(wrote)) + 1
+        assert time.process_time() - started < 10
 
 
 def of_letters(letters):

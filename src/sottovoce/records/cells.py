@@ -19,14 +19,16 @@ from decimal import MAX_EMAX, MIN_EMIN, Context, Decimal, InvalidOperation
 from functools import lru_cache
 from typing import Any, Final
 
+import numpy as np
+
 DEEPEST: Final = 32
 """Lists and objects within each other; what lies deeper does not count."""
 LONGEST_PLAIN: Final = 40
 """Characters of a text that may be a time, a duration or a word for a value."""
-LONGEST_NUMBER: Final = 2_000
-"""Characters of a text that may be a number: of a decimal as a float has it there are up to 768 digits."""
+LONGEST_NUMBER: Final = 5_000
+"""Characters of a text that may be a number; Python reads whole numbers of up to 4,300 digits."""
 LONGEST_RUN: Final = 100
-"""Marks on one letter, such as accents, up to which letters are composed."""
+"""From so many marks on one letter, such as accents, on they are put in order before they are composed."""
 LONGEST_JSON: Final = 1_000_000
 """Characters of a text that is tried as a list or an object in JSON, as a CSV file would have it."""
 
@@ -80,8 +82,9 @@ def _unpacked(value: Any) -> Any:
     """An array as a list, wherever it stands: as a text it would be shortened, and two persons might be one."""
     if getattr(value, "shape", ()) != () and hasattr(value, "tolist"):
         value = value.tolist()
-    if isinstance(value, list):
-        return [_unpacked(part) for part in value]
+    if isinstance(value, list | tuple):
+        parts = [_unpacked(part) for part in value]
+        return parts if isinstance(value, list) else tuple(parts)
     if isinstance(value, dict):
         return {name: _unpacked(part) for name, part in value.items()}
     return value
@@ -295,15 +298,19 @@ def _pairs(value: Any) -> list[tuple[Any, Any]] | None:
     """The pairs of a list that may be a map: of two parts each, the first of which is no list or object."""
     if not value or isinstance(value, set | frozenset):
         return None
-    parts = [_values(part) if getattr(part, "shape", ()) == (2,) else part for part in value]
+    parts = [_values(part) if getattr(part, "shape", ()) == (2,) and hasattr(part, "dtype") else part for part in value]
     if all(isinstance(part, list | tuple) and len(part) == 2 and _may_be_a_name(part[0]) for part in parts):
         return [(name, part) for name, part in parts]
     return None
 
 
 def _values(array: Any) -> Any:
-    """The values of an array; times and durations as they are, where Python's would be plain numbers."""
-    return list(array) if array.dtype.kind in "mM" else array.tolist()
+    """The values of an array; times and durations as NumPy has them, where Python's would be plain numbers."""
+    values = array.tolist()
+    dtype: Any = getattr(array, "dtype", None)
+    if getattr(dtype, "kind", "") not in ("m", "M") or np.datetime_data(dtype)[0] in ("Y", "M"):
+        return values
+    return list(array) if any(isinstance(value, int) for value in array.ravel().tolist()) else values
 
 
 def _may_be_a_name(value: Any) -> bool:
@@ -319,21 +326,27 @@ def outlined(text: str) -> str:
 
 
 def composed(text: str) -> str:
-    """A text with its letters composed; one with a run of over ``LONGEST_RUN`` marks on a letter as it is, since the
-    time that those take grows with the square of their number."""
+    """A text with its letters composed.
+
+    Many marks on one letter are put in their order first: the time that composing them takes otherwise grows with the
+    square of their number.
+    """
     if text.isascii():
         return text
-    if len(text) > LONGEST_RUN and any(len(run) > LONGEST_RUN for run in _runs().findall(text)):
-        return text
-    return unicodedata.normalize("NFC", text)
+    return unicodedata.normalize("NFC", _runs().sub(_in_order, text) if len(text) > LONGEST_RUN else text)
+
+
+def _in_order(run: re.Match[str]) -> str:
+    marks = (part for mark in run[0] for part in unicodedata.normalize("NFD", mark))
+    return "".join(sorted(marks, key=unicodedata.combining))
 
 
 @lru_cache(maxsize=1)
 def _runs() -> re.Pattern[str]:
-    """Characters that are marks on the letter before them, one after another."""
+    """Many characters one after another that are marks on the letter before them."""
     decomposed = ((chr(code), unicodedata.normalize("NFD", chr(code))) for code in range(0x300, 0x1F000))
     marks = [mark for mark, parts in decomposed if unicodedata.combining(parts[0])]
-    return re.compile(f"[{''.join(marks)}]+")
+    return re.compile(f"[{''.join(marks)}]{{{LONGEST_RUN},}}")
 
 
 _EDGE: Final = 308

@@ -502,7 +502,7 @@ def _from_frame(frame: Any) -> Iterator[Row]:
 
 def _within_years(value: Any) -> Any:
     """A value of a frame; a time beyond Python's own, of which pandas writes no text, as a text."""
-    if isinstance(value, datetime) and not MINYEAR <= value.year <= MAXYEAR:
+    if isinstance(value, datetime) and (value.year < MINYEAR or value.year > MAXYEAR):  # a missing time has no year
         moment = value.to_numpy()  # type: ignore[attr-defined]  # in UTC where there is an offset
         return f"{moment}Z" if value.tzinfo else str(moment)
     return value

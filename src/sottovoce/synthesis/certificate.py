@@ -19,7 +19,7 @@ import json
 import math
 import re
 from bisect import bisect_left
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, fields
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, final
@@ -553,29 +553,40 @@ def _charges_of(rows: Sequence[Mapping[str, Any]], hashes: Sequence[str]) -> tup
     Returns:
         How many of the first rows could be taken apart, and how many charges that had rows are missing where all could.
     """
+    covered, lost = _each_to_the_next(rows, hashes)
+    if covered == len(rows):
+        return covered, lost
     positions: dict[str, list[int]] = {}
     for position, noted in enumerate(hashes):
         positions.setdefault(noted, []).append(position)
-
-    def following(start: int, charge: int) -> Iterator[tuple[int, int]]:
-        """Where the rows of one of the charges from here on end, and the next charge."""
-        digest = hashlib.sha256()
+    reached = {0: (0, 0)}  # by rows that are taken apart: the earliest charge that can follow, and how many were used
+    for start in range(len(rows)):
+        if start not in reached:
+            continue
+        (charge, used), digest = reached[start], hashlib.sha256()
         for end in range(start + 1, len(rows) + 1):
             digest.update(_line(rows[end - 1]))
             at = positions.get(digest.hexdigest(), [])
-            if (which := bisect_left(at, charge)) < len(at):
-                yield end, at[which] + 1
+            if (which := bisect_left(at, charge)) < len(at) and (end not in reached or at[which] + 1 < reached[end][0]):
+                reached[end] = (at[which] + 1, used + 1)
+    if len(rows) not in reached:
+        return max(reached), 0
+    return len(rows), sum(noted != _NO_ROWS for noted in hashes) - reached[len(rows)][1]
 
-    earliest, ways = {0: 0}, [following(0, 0)]
-    while ways and len(rows) not in earliest:
-        end, charge = next(ways[-1], (0, 0))
-        if not end:
-            ways.pop()
-        elif charge < earliest.get(end, charge + 1):
-            earliest[end] = charge
-            ways.append(following(end, charge))
-    with_rows = sum(noted != _NO_ROWS for noted in hashes)
-    return max(earliest), with_rows - (len(ways) - 1) if ways else 0
+
+def _each_to_the_next(rows: Sequence[Mapping[str, Any]], hashes: Sequence[str]) -> tuple[int, int]:
+    """The same where each charge has the next rows that are its own, if there are any: the usual case, and quick."""
+    place = lost = 0
+    for noted in hashes:
+        digest, end = hashlib.sha256(), place
+        while digest.hexdigest() != noted and end < len(rows):
+            digest.update(_line(rows[end]))
+            end += 1
+        if digest.hexdigest() == noted:
+            place = end
+        else:
+            lost += 1
+    return place, lost
 
 
 def rows_hash(rows: Sequence[Mapping[str, Any]]) -> str:

@@ -216,8 +216,8 @@ MUTANTS = [
         "rows-that-left-once-twice",
         "a file that holds the rows of one charge twice is certified",
         "synthesis/certificate.py",
-        "bisect_left(at, charge)",
-        "bisect_left(at, 0)",
+        "bisect_left(at, charge)) < len(at)",
+        "bisect_left(at, 0)) < len(at)",
         ("tests/synthesis/test_certificates.py::test_rows_are_taken_apart_whatever_charges_were_lost",),
     ),
     Mutant(
