@@ -179,6 +179,7 @@ def test_pairs_and_maps_are_the_same_in_every_format_that_pandas_writes(tmp_path
         (10**50, str(10**50), Decimal(10**50), "1e50"), (-(10**400), str(-(10**400)), "-Infinity"),
         (np.array(["2024-03-01T12:00", "NaT"], "M8[ns]"), [NOON, None], np.array(["2024-03-01T12:00", "NaT"], "M8[s]")),
         (np.array(["2024-03-01T12"], "M8[h]"), [NOON]), (np.array(["2024-03"], "M8[M]"), [dt.date(2024, 3, 1)]),
+        (pd.array(pd.to_datetime(["2024-03-01T13:00+01:00"]).tz_convert("Asia/Tokyo")), [NOON]),
         (torch.tensor([1, 2]), [1, 2]), ([torch.tensor([1, 2])], {1: 2}), ([memoryview(b"ab")], ["ab"]),
         (10**2500, str(10**2500)),
         (np.array([5 * 10**9], "m8[ns]"), [dt.timedelta(seconds=5)], np.array([5], "m8[s]")),

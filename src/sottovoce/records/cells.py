@@ -307,8 +307,7 @@ def _pairs(value: Any) -> list[tuple[Any, Any]] | None:
 def _values(array: Any) -> Any:
     """The values of an array; times and durations as NumPy has them, where Python's would be plain numbers."""
     values = array.tolist()
-    dtype: Any = getattr(array, "dtype", None)
-    if getattr(dtype, "kind", "") not in ("m", "M") or np.datetime_data(dtype)[0] in ("Y", "M"):
+    if not isinstance(array, np.ndarray) or array.dtype.kind not in "mM" or np.datetime_data(array.dtype)[0] in "YM":
         return values
     return list(array) if any(isinstance(value, int) for value in array.ravel().tolist()) else values
 

@@ -559,13 +559,14 @@ def _charges_of(rows: Sequence[Mapping[str, Any]], hashes: Sequence[str]) -> tup
     positions: dict[str, list[int]] = {}
     for position, noted in enumerate(hashes):
         positions.setdefault(noted, []).append(position)
+    lines = [*map(_line, rows)]
     reached = {0: (0, 0)}  # by rows that are taken apart: the earliest charge that can follow, and how many were used
     for start in range(len(rows)):
         if start not in reached:
             continue
         (charge, used), digest = reached[start], hashlib.sha256()
         for end in range(start + 1, len(rows) + 1):
-            digest.update(_line(rows[end - 1]))
+            digest.update(lines[end - 1])
             at = positions.get(digest.hexdigest(), [])
             if (which := bisect_left(at, charge)) < len(at) and (end not in reached or at[which] + 1 < reached[end][0]):
                 reached[end] = (at[which] + 1, used + 1)
