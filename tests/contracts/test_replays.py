@@ -150,6 +150,25 @@ def test_of_many_tests_all_yes_and_all_no_are_told_and_some_otherwise():
     assert asked <= 9
 
 
+@pytest.mark.parametrize("by_itself", [None, LEADING])
+def test_of_many_sets_all_pass_and_all_fail(by_itself):
+    for number in (4, 5, 6):
+        found, asked = told(lambda drawn, _, number=number: [drawn(SET, by_itself) for _ in range(number)])
+        assert {(LEADING,) * number, (None,) * number} <= found
+        assert asked <= 9
+
+
+def test_of_many_tests_and_sets_each_kind_says_yes_alone_and_with_the_other():
+    def entry(drawn, _):
+        for _ in range(3):
+            drawn(TEST, False)
+            drawn(SET, None)
+
+    found, asked = told(entry)
+    assert {(tests, sets) * 3 for tests in (True, False) for sets in BOTH} <= found
+    assert asked <= 9
+
+
 def test_a_set_behind_a_draw_that_a_coin_puts_there_is_told_too():
     def entry(drawn, seed):
         if seed % 2:

@@ -32,14 +32,20 @@ def compared(decoder, tokens=1, texts=1):
 @pytest.mark.parametrize("right", [decoders.Own(), PRISM(), Tang(), Amin(), Amin(private_tokens=1)], ids=repr)
 @pytest.mark.parametrize(("tokens", "texts"), [(1, 1), (4, 3)])
 def test_a_text_draws_what_is_charged(right, tokens, texts):
-    # Where threshold tests are drawn, each kind of text is also drawn with all of them answered no, and all yes.
-    assert compared(right, tokens, texts) == (20 if isinstance(right, Amin) else 12)
+    # Where threshold tests are drawn, each kind of text is also drawn with all of them answered no, and all yes; and
+    # a short one in every other way.
+    assert compared(right, tokens, texts) == ((24 if tokens == 1 else 20) if isinstance(right, Amin) else 12)
 
 
 @pytest.mark.cases(1)
 @pytest.mark.parametrize(
     ("right", "texts"),
-    [(decoders.NoisyRowThenToken(), 12), (decoders.NoisyRowBehindATest(), 20), (decoders.TokenOfASet(), 16)],
+    [
+        (decoders.NoisyRowThenToken(), 12),
+        (decoders.NoisyRowBehindATest(), 38),
+        (decoders.TokenOfASet(), 22),
+        (decoders.RowBehindASetAndATest(), 56),
+    ],
     ids=name,
 )
 def test_what_is_chosen_from_a_release_is_free(right, texts):
@@ -85,6 +91,10 @@ class OwnCoins(decoders.Own):
         (decoders.TooNarrowRowThenToken(), 1, 1, "price", "1 draws of a text of 1 tokens cost"),
         (decoders.TwoNoisyRowsThenToken(), 2, 1, "price", "4 draws of a text of 2 tokens cost"),
         (decoders.NineRowsBehindASet(), 1, 1, "price", "draws of a text of 1 tokens cost .* its event"),
+        (decoders.NineRowsBehindASet(), 4, 1, "price", "draws of a text of . tokens cost .* its event"),
+        (decoders.TwoRowsBehindASetAndATest(), 1, 1, "price", "3 draws of a text of 1 tokens cost"),
+        (decoders.TwoRowsBehindASetAndATest(), 4, 1, "price", "draws of a text of [34] tokens cost"),
+        (decoders.RowsBehindADifference(), 2, 1, "price", "draws of a text of 2 tokens cost"),
         (decoders.PrefersAgreement(), 1, 1, "price", "2 draws of a text of 1 tokens cost"),
         (SaysMore(), 2, 1, "price", "says that a text spent"),
         (OwnCoins(), 1, 1, "sampler", "another source of noise"),

@@ -20,14 +20,16 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from sottovoce.records.cells import DEEPEST, canonical_text, composed, is_missing
-from sottovoce.records.earlier_cells import may_differ, second_text
+from sottovoce.errors import RecordError
+from sottovoce.records.cells import DEEPEST, NO_VALUE, canonical_text, composed, is_missing
+from sottovoce.records.earlier_cells import EARLIER, may_differ
 from sottovoce.records.fingerprints import NAME, NUMBERED, PHRASE, SENTENCE, TEXTS, marks_of, same_text
 from sottovoce.records.readers import read_private
 from sottovoce.records.sealed import PrivateRecords, Row
 
 KEY = b"k" * 32
 NOON = "2024-03-01 12:00:00"
+SECOND_CELLS = EARLIER[-1]
 LAST_MOMENT = "9999-12-31 23:59:59-05:00"
 
 
@@ -101,6 +103,43 @@ def test_durations_are_the_same_in_every_format_that_pandas_writes(tmp_path):
     assert len({read_private(source).fingerprint for source in sources}) == 1
 
 
+@pytest.mark.filterwarnings("ignore:The DataFrame has column names of mixed type:UserWarning")
+@pytest.mark.parametrize("before", ["1962-05-04 03:02:01.987654", NOON])
+def test_what_json_of_pandas_does_not_keep_makes_no_other_records(tmp_path, before):
+    """It writes times to the millisecond, infinity as null, and columns that are dates as it writes times."""
+    when = pd.to_datetime(before) + pd.to_timedelta([987_654_321 * i for i in range(6)], unit="us")
+    frame = pd.DataFrame(np.arange(12).reshape(6, 2) / 8, columns=pd.to_datetime(["2024-01-01", "2024-02-01"]))
+    frame = frame.assign(
+        when=when, there=when.tz_localize("Europe/Vienna"), ratio=[np.inf, 0.5, -np.inf, 1.5, np.nan, 2.0]
+    )
+    frame.to_csv(tmp_path / "x.csv", index=False)
+    frame.to_parquet(tmp_path / "x.parquet")
+    frame.to_json(tmp_path / "x.jsonl", orient="records", lines=True, date_format="iso")
+    assert ".987Z" in (tmp_path / "x.jsonl").read_text() or before == NOON
+    sources = (frame, *(tmp_path / f"x.{kind}" for kind in ("csv", "parquet", "jsonl")))
+    assert len({read_private(source).fingerprint for source in sources}) == 1
+
+
+def test_words_that_pandas_reads_as_no_value_are_none(tmp_path):
+    words = sorted(NO_VALUE - {"NaT"})  # which it writes, and reads where a column holds times
+    text = "n,pool\n" + "".join(f"{i},{words[i % len(words)]}\n{i}.5,Good\n" for i in range(2 * len(words)))
+    (tmp_path / "x.csv").write_text(text)
+    frame = pd.read_csv(tmp_path / "x.csv")
+    assert frame["pool"].count() == 2 * len(words)
+    assert read_private(tmp_path / "x.csv").fingerprint == read_private(frame).fingerprint
+
+
+@pytest.mark.filterwarnings("ignore:Could not infer format:UserWarning")
+@pytest.mark.parametrize("zone", ["+01:00", "-05:00", "Europe/Vienna", "America/New_York"])
+@pytest.mark.parametrize("moment", ["9999-12-31 23:59:59", "0001-01-01 00:00:00"])
+def test_the_ends_of_the_calendar_are_read_in_every_zone(tmp_path, zone, moment):
+    when = pd.Series(pd.to_datetime([moment, moment], utc=True)).dt.tz_convert(zone)
+    frame = pd.DataFrame({"n": [1, 2], "when": when, "again": [*when[:0], "a", "b"]})
+    expected = records(*({"n": n, "when": f"{moment}Z", "again": a} for n, a in ((1, "a"), (2, "b")))).fingerprint
+    for source in (frame, frame.convert_dtypes(dtype_backend="pyarrow")):
+        assert read_private(source).fingerprint == expected
+
+
 def test_lists_arrays_and_objects_are_the_same_in_every_format_that_has_them(tmp_path):
     rows = [
         {"text": "x", "tags": ["p", "q"], "more": {"a": 1, "b": None}, "points": [0.1, 2.0]},
@@ -170,10 +209,13 @@ def test_pairs_and_maps_are_the_same_in_every_format_that_pandas_writes(tmp_path
         ({pd.NaT: 1}, [(pd.NaT, 1)]),
         ({"[1]": 2}, [("[1]", 2)], '{"[1]": 2}', '[["[1]", 2]]'), ([[["a"], 1]], '[[["a"], 1]]'),
         ({}, [], "{}", "[]", {"a": " "}), ({"a": "\n\u0301"}, '{"a": "\\n\u0301"}', '{"a": "\\n\\u0301"}'),
-        (float("inf"), "1e400", "1.8e308"), ("-1e400", "-inf"), (0, "1e-400", "-1e-330"),
+        (float("inf"), "1e400", "1.8e308", "-1e400", ""), (0, "1e-400", "-1e-330"),
         (b"\x89PNG\xff", "iVBOR/8="),
-        (float("inf"), "inf", "Infinity", "+Infinity", Decimal("Infinity")), (float("-inf"), "-Infinity", "-inf"),
-        ("nan", "NaN", "<NA>", "NaT", ""), ([float("nan"), 1], ["nan", 1], "[NaN, 1]", [None, 1]),
+        (float("inf"), "inf", "Infinity", "+Infinity", Decimal("Infinity"), float("-inf"), "-Infinity", "-inf", ""),
+        ([float("inf"), 1], "[Infinity, 1]", "[null, 1]", [None, 1]), ({"a": float("inf"), "b": 1}, {"b": 1}),
+        (NOON, "2024-03-01 12:00:00.000999999", dt.datetime(2024, 3, 1, 12, 0, 0, 1), np.datetime64(NOON + ".0000001")),
+        ("1969-12-31 23:59:59.123999", "1969-12-31T23:59:59.123Z"), ("10:00:00.0005", dt.time(10, 0, 0, 500)),
+        (*sorted(NO_VALUE), " None "), ([float("nan"), 1], ["nan", 1], "[NaN, 1]", [None, 1]),
         (Decimal.from_float(0.1), str(Decimal.from_float(0.1)), 0.1),
         (Decimal.from_float(5e-324), str(Decimal.from_float(5e-324)), 5e-324),
         (10**50, str(10**50), Decimal(10**50), "1e50"), (-(10**400), str(-(10**400)), "-Infinity"),
@@ -200,9 +242,10 @@ def test_one_value_has_one_text(same):
     ("one", "other"),
     [
         (0.1, 0.1001), (10**18, 10**18 + 1), ("a b", "ab"), ("a\nb", "a b"), (NOON, "2024-03-01 12:00:01"),
-        (NOON, "2024-03-01 12:00:00.000001"), (NOON, "2024-03-01 12:00:00+01:00"), ("2024-02-30", "2024-03-01"),
+        (NOON, "2024-03-01 12:00:00.001"), (NOON, "2024-03-01 12:00:00+01:00"), ("2024-02-30", "2024-03-01"),
         ([1, 2], [2, 1]), ([[1, 2], [1, 3]], [[1, 2], [1, 4]]), ({"a": 1, "b": 2}, ["a", "b"]), (["a,b"], ["a", "b"]),
-        ("1.7e308", "inf"), ({"a": 1}, {"b": 1}), ({"a": 1}, {"a": 2}), (True, 1), ("1-2", "1"), ("10:00", "10:01"),
+        ("1.7e308", "inf"), ("Nan", "nan"), ("no", ""),
+        ({"a": 1}, {"b": 1}), ({"a": 1}, {"a": 2}), (True, 1), ("1-2", "1"), ("10:00", "10:01"),
         (b"\xff\x00", b"\xff\x01"), (1e-35, 2e-35), (5e-324, 0), (5e-324, 1e-323), ("[1", "[1]"), ("1 days", "2 days"),
         ("2024-02-29", "2028-02-29"), ("0001-01-01", "0401-01-01"), ("9999-12-31", "10000-12-31"),
         (10**50, 10**50 + 10**6), ("P1DT0H0M1S", "P1DT0H1M0S"), ("P1D", "1 days"), ("PT1S", "P0DT0H0M1S"),
@@ -245,7 +288,7 @@ def test_letters_with_thousands_of_marks_take_no_longer_than_others():
             start + "".join(drawn.choices(marks, k=drawn.randrange(300))) for start in "e\u00e9\u1e69\uac00x"
         )
         assert composed(text) == unicodedata.normalize("NFC", text)
-        assert canonical_text(text) == second_text(text)
+        assert canonical_text(text) == SECOND_CELLS.of(text)
 
 
 def test_deep_and_damaged_cells_have_a_text_too():
@@ -254,8 +297,8 @@ def test_deep_and_damaged_cells_have_a_text_too():
         deep = [deep]
     assert canonical_text(deep) == canonical_text([deep])  # what lies deeper does not count
     assert canonical_text("[" * 2000 + "]" * 2000)
-    assert canonical_text("9" * 5000) != canonical_text("9" * 5001)
-    assert canonical_text(10**9000)
+    assert canonical_text("9" * 5000) == canonical_text(10**9000) == ""  # as infinity
+    assert canonical_text("9" * 5001)
     assert canonical_text("\ud800") != canonical_text("\ud801")
 
 
@@ -296,6 +339,41 @@ def test_units_told_by_long_arrays_or_many_digits_stay_apart():
         assert len(owned(*pair, pair[0]).with_public_size()) == 2
     assert owned(*places).fingerprint == owned(*(place.tolist() for place in places)).fingerprint
     assert len(owned(places[0], places[0].tolist()).with_public_size()) == 1
+
+
+@pytest.mark.parametrize(
+    "same",
+    [
+        ({"site": 1, "id": 7}, {"id": 7.0, "site": np.int64(1)}), (Decimal(7), Decimal("7.00"), 7, np.float32(7), "7"),
+        (["site", 7], ["site", 7.0], ["site", Decimal("7.0")]), (0.5, np.float32(0.5), Decimal("0.50"), "0.5"),
+        (Decimal("1e3"), 1000), (Decimal("12.3400"), 12.34),
+    ],
+)  # fmt: skip
+def test_one_person_is_one_however_the_numbers_are_written(same):
+    assert len(owned(*same, "another").with_public_size()) == 2
+
+
+def test_numbers_that_differ_are_other_persons():
+    numbers = [7, 7.5, Decimal("7.25"), Decimal("1e999999999"), Decimal("-1e-999999999"), 10**30, 10**30 + 1]
+    assert len(owned(*numbers, [7, 8], [8, 7]).with_public_size()) == len(numbers) + 2
+
+
+@pytest.mark.parametrize("nobody", [*sorted(NO_VALUE - {""}), " nan ", b"", np.float32("nan"), Decimal("nan")])
+def test_a_word_for_no_value_names_no_person(nobody):
+    with pytest.raises(RecordError, match=r"line 2, field 'group': the privacy unit is missing.*spell out"):
+        owned("a", nobody, "b")
+
+
+def test_a_missing_person_is_missing_however_a_tool_writes_that(tmp_path):
+    """pyarrow writes a number that is none as ``nan`` into CSV, and an empty text of bytes is one."""
+    pa, csv, parquet = (pytest.importorskip(name) for name in ("pyarrow", "pyarrow.csv", "pyarrow.parquet"))
+    numbers = pa.table({"n": range(4), "group": np.array([1.0, np.nan, 2.0, np.nan])})
+    texts = pa.table({"n": range(4), "group": pa.array(["a", "", "b", ""]).cast(pa.binary())})
+    csv.write_csv(numbers, tmp_path / "numbers.csv")
+    parquet.write_table(texts, tmp_path / "bytes.parquet")
+    for file in ("numbers.csv", "bytes.parquet"):
+        with pytest.raises(RecordError, match="the privacy unit is missing"):
+            read_private(tmp_path / file)
 
 
 def test_another_column_of_units_is_another_data_set_and_the_order_is_not():
@@ -483,8 +561,25 @@ def test_the_second_fingerprint_is_what_it_was(unit):
     if unit == "owner":
         rows = [{**row, "owner": owner} for row, owner in zip(rows, "aba", strict=True)]
     found = records(*rows, unit=unit)
-    assert found.second_fingerprint() == SECOND[unit] != found.fingerprint
-    assert [*found.fingerprints()] == [found.fingerprint, SECOND[unit], found.first_fingerprint()]
+    assert found.earlier_fingerprints()[-1] == SECOND[unit] != found.fingerprint
+    assert [*found.fingerprints()] == [found.fingerprint, *found.earlier_fingerprints(), found.first_fingerprint()]
+
+
+def test_the_third_and_the_fourth_fingerprint_are_what_they_were():
+    """Written down from the code of those formats."""
+    pair = np.array(["2024-03-01T12:00", "2024-03-02"], "M8[ns]")
+    rows = [
+        {"id": "c1", "text": "one", "spans": "[[3, 9], [12, 20]]", "score": "nan", "when": NOON + ".123456",
+         "2024-01-01 00:00:00": 1},
+        {"id": "c2", "text": "two", "rate": float("inf"), "pool": "NA", "until": LAST_MOMENT, "box": [pair, pair]},
+        {"id": "c3", "text": "three", "more": {"a": Decimal("-Infinity"), "b": "None"}, "price": "0." + "1" * 60,
+         "at": dt.datetime(2024, 3, 1, 12, 0, 0, 999), "low": "-Infinity"},
+    ]  # fmt: skip
+    assert records(*rows).earlier_fingerprints() == (
+        "5beeadab047914d0d84661f3f5b7d90aade95cd5c258556ac8b20accec270255",
+        "5eeb1008fc88e4bd9bec94025f91f21b1c3ac066ccfd6de8818b49b40056712d",
+        "513f77dab336416c6f0960c228bf8e828c2b7862767161af62af639c363c6356",
+    )
 
 
 def test_the_second_fingerprint_of_unusual_numbers_and_times_is_what_it_was():
@@ -502,8 +597,15 @@ def test_the_second_fingerprint_of_unusual_numbers_and_times_is_what_it_was():
         {"id": "b2", "text": "two", "price": "nan", "size": "-Infinity", "until": until, "since": "<NA>"},
         {"id": "b3", "text": "three", "price": "9" * 41, "until": "10000-01-01", "since": "0000-01-01"},
     ]
-    found = records(*rows).second_fingerprint()
+    found = records(*rows).earlier_fingerprints()[-1]
     assert found == "1886eb523ea1d3674c60a154d763e7019c629539f6bd4dff1789771f5c73cdab"
+
+
+def test_names_of_columns_had_no_other_text_in_earlier_formats():
+    dated = records({"2024-01-01 00:00:00": 1}, {"2024-01-01 00:00:00": 2})
+    assert dated.fingerprint == records({"2024-01-01": 1}, {"2024-01-01": 2}).fingerprint
+    (earlier,) = dated.earlier_fingerprints()
+    assert earlier == "89dc886aeee4e3397268119451d7d2426ae2c9daf7731feb8921122158cd651a"
 
 
 def test_records_without_lists_or_objects_have_no_second_fingerprint():
@@ -515,11 +617,12 @@ def test_unusual_cells_may_have_had_another_text():
     pa = pytest.importorskip("pyarrow")
     for value in (pa.array([[[3, 9]]])[0], UserString("[[3, 9]]"), Counter(a=1), np.array([[3, 9]]), b"[[3, 9]]"):
         assert may_differ(value)
-    assert canonical_text(pa.array([[[3, 9]]])[0]) != second_text(pa.array([[[3, 9]]])[0])
+    assert canonical_text(pa.array([[[3, 9]]])[0]) != SECOND_CELLS.of(pa.array([[[3, 9]]])[0])
     beyond = (10**40, "1" * 41, "nan", " <NA> ", LAST_MOMENT, "10000-01-01", "-Infinity")
-    for value in (*beyond, dt.datetime(9999, 3, 1), dt.datetime(1, 3, 1)):
+    finer = (NOON + ".000001", dt.datetime(2024, 3, 1, 12, 0, 0, 1), dt.time(10, 0, 0, 1), "10:00:00,0001")
+    for value in (*beyond, *finer, *NO_VALUE - {""}, dt.datetime(9999, 3, 1), dt.datetime(1, 3, 1), float("-inf")):
         assert may_differ(value)
-    for value in (3, 0.5, True, dt.date(2024, 3, 1), dt.time(10), dt.timedelta(1), NOON, "007", None):
+    for value in (3, 0.5, True, dt.date(2024, 3, 1), dt.time(10), dt.timedelta(1), NOON, "007", None, "nobody"):
         assert not may_differ(value)
 
 
@@ -530,7 +633,22 @@ def as_pairs(value):
     return [as_pairs(part) for part in value] if isinstance(value, list) else value
 
 
-UNUSUAL = ["1e400", " 7", NOON, "nan", 10**60, "9" * 50, "9999-12-31T23:00-02:00", "0000-01-01", "-Infinity"]
+UNUSUAL = [
+    "inf",
+    "NA",
+    "None",
+    NOON + ".123456",
+    "-1.#IND",
+    "1e400",
+    " 7",
+    NOON,
+    "nan",
+    10**60,
+    "9" * 50,
+    "9999-12-31T23:00-02:00",
+    "0000-01-01",
+    "-Infinity",
+]
 
 
 @settings(max_examples=60, deadline=None)
@@ -543,9 +661,9 @@ UNUSUAL = ["1e400", " 7", NOON, "nan", 10**60, "9" * 50, "9999-12-31T23:00-02:00
         max_leaves=8,
     )
 )
-def test_cells_that_cannot_differ_have_the_text_of_the_second_format(value):
+def test_cells_that_cannot_differ_have_the_text_of_every_earlier_format(value):
     if not is_missing(value) and not may_differ(value):
-        assert canonical_text(value) == second_text(value)
+        assert {texts.of(value) for texts in EARLIER} == {canonical_text(value)}
     if isinstance(value, list | dict):
         assert canonical_text(value) == canonical_text(as_pairs(value))
         assert canonical_text(json.dumps(value, ensure_ascii=False)) == canonical_text(json.dumps(value))

@@ -17,7 +17,7 @@ from collections.abc import Iterable, Mapping
 from datetime import UTC, date, datetime, time, timedelta
 from decimal import MAX_EMAX, MIN_EMIN, Context, Decimal, InvalidOperation
 from functools import lru_cache
-from typing import Any, Final
+from typing import Any, ClassVar, Final
 
 import numpy as np
 
@@ -29,6 +29,15 @@ LONGEST_NUMBER: Final = 5_000
 """Characters of a text that may be a number; Python reads whole numbers of up to 4,300 digits."""
 LONGEST_RUN: Final = 100
 """From so many marks on one letter, such as accents, on they are put in order before they are composed."""
+MILLISECONDS: Final = 3
+"""Digits of a second's fraction that count: pandas writes no more into JSON."""
+NO_VALUE: Final = frozenset(
+    {
+        "", "#N/A", "#N/A N/A", "#NA", "-1.#IND", "-1.#QNAN", "-NaN", "-nan", "1.#IND", "1.#QNAN", "<NA>", "N/A", "NA",
+        "NULL", "NaN", "NaT", "None", "n/a", "nan", "null",
+    }
+)  # fmt: skip
+"""Words that tools write for no value: those that pandas reads as none from CSV, and ``NaT``."""
 LONGEST_JSON: Final = 1_000_000
 """Characters of a text that is tried as a list or an object in JSON, as a CSV file would have it."""
 
@@ -73,21 +82,48 @@ def identity_text(value: object) -> str:
         >>> [identity_text(v) for v in (3, 3.0, "3", "03", "3 ")]
         ['3', '3', '3', '03', '3 ']
     """
-    if isinstance(value, float) and value.is_integer():
-        return str(int(value))
-    return str(_unpacked(value))
+    return str(_by_value(value))
 
 
-def _unpacked(value: Any) -> Any:
-    """An array as a list, wherever it stands: as a text it would be shortened, and two persons might be one."""
-    if getattr(value, "shape", ()) != () and hasattr(value, "tolist"):
+def names_nobody(value: object) -> bool:
+    """Whether a cell that should name a unit names none: it is missing, or holds a word for that.
+
+    Example:
+        >>> [names_nobody(v) for v in (None, float("nan"), "nan", b"", "Nan")]
+        [True, True, True, True, False]
+    """
+    if isinstance(value, str):
+        return value.strip() in NO_VALUE
+    return is_missing(value) or (isinstance(value, bytes | bytearray | memoryview) and not len(value))
+
+
+def _by_value(value: Any) -> Any:
+    """A value with all numbers in it by value and names in order; an array as a list, since its own text is cut short,
+    and two persons might be one."""
+    shape = getattr(value, "shape", None)
+    if shape == () and hasattr(value, "dtype") and value.dtype.kind in "iufb":
+        value = value.item()
+    elif shape not in (None, ()) and hasattr(value, "tolist"):
         value = value.tolist()
+    if isinstance(value, float | Decimal):
+        return _number_by_value(value)
     if isinstance(value, list | tuple):
-        parts = [_unpacked(part) for part in value]
+        parts = [_by_value(part) for part in value]
         return parts if isinstance(value, list) else tuple(parts)
     if isinstance(value, dict):
-        return {name: _unpacked(part) for name, part in value.items()}
+        return {name: _by_value(value[name]) for name in sorted(value, key=repr)}
     return value
+
+
+def _number_by_value(value: float | Decimal) -> Any:
+    """A whole number as one, if it has no more digits than a text may have; another decimal without closing zeros."""
+    if isinstance(value, Decimal):
+        if not value.is_finite():
+            return value
+        value = value.normalize(context(max(len(value.as_tuple().digits), 1)))
+        whole = value == value.to_integral_value() and value.adjusted() < LONGEST_NUMBER // 2
+        return int(value) if whole else value
+    return int(value) if value.is_integer() else value
 
 
 PICTURES: Final = (".png", ".jpg", ".jpeg")
@@ -99,12 +135,13 @@ ENCODED_PICTURES: Final = ("iVBORw0KGgo", "/9j/")
 def canonical_text(value: object) -> str:
     """A cell as text that is the same in CSV, JSON Lines, Parquet and a data frame.
 
-    Numbers count by value, fractions to the precision of 32-bit floats, and those beyond every float as infinity or 0;
-    times by the moment, a time without an offset as if it were in UTC; durations by their length, also as pandas writes
-    them into JSON; line ends as one character; letters composed, outer blanks dropped; bytes as their text, or in
-    base64; lists and objects as JSON, also where a CSV file holds them as JSON text, with names that are texts of cells
-    themselves. A map is an object or a list of pairs, by the file format, so a list of pairs is the object of the same
-    names, and an empty object an empty list. Two cells that differ in no more than that count as equal.
+    Numbers count by value, fractions to the precision of 32-bit floats; infinity, and what is beyond every float, as no
+    value or 0; words for no value as none; times by the moment, to the millisecond, a time without an offset as if it
+    were in UTC; durations by their length, also as pandas writes them into JSON; line ends as one character; letters
+    composed, outer blanks dropped; bytes as their text, or in base64; lists and objects as JSON, also where a CSV file
+    holds them as JSON text, with names that are texts of cells themselves. A map is an object or a list of pairs, by
+    the file format, so a list of pairs is the object of the same names, and an empty object an empty list. Two cells
+    that differ in no more than that count as equal.
 
     Example:
         >>> [canonical_text(v) for v in (3, 3.0, "3.0", " 3 ", 1e16)]
@@ -116,7 +153,7 @@ def canonical_text(value: object) -> str:
         >>> [canonical_text(v) for v in ({"a": 1, "b": None}, [("a", 1.0)], '[["a", 1]]', {}, [])]
         ['{"a":"1"}', '{"a":"1"}', '{"a":"1"}', '[]', '[]']
     """
-    return _TEXTS.of(value)
+    return TEXTS.of(value)
 
 
 class CellTexts:
@@ -125,6 +162,20 @@ class CellTexts:
     Earlier formats override what they did otherwise (``records/earlier_cells.py``), so every method calls the others by
     ``self``.
     """
+
+    words: ClassVar[Mapping[str, str]] = {
+        "True": "true", "TRUE": "true", "False": "false", "FALSE": "false",
+        **dict.fromkeys(("inf", "+inf", "-inf", "Infinity", "+Infinity", "-Infinity"), ""),
+        **dict.fromkeys(NO_VALUE, ""),
+    }  # fmt: skip
+    """Words for values."""
+
+    def __init__(self) -> None:
+        self.column = lru_cache(4096)(self._column)
+        """The name of a column, as texts of cells are."""
+
+    def _column(self, name: str) -> str:
+        return self.plain_text(composed(outlined(name)))
 
     def of(self, value: object) -> str:
         """The text of a cell."""
@@ -169,14 +220,35 @@ class CellTexts:
 
     def array(self, value: Any, depth: int) -> Any:
         """An array as the list of its values."""
-        return self.plain(_values(value), depth)
+        return self.plain(self.values(value), depth)
+
+    def values(self, array: Any) -> Any:
+        """The values of an array; times and durations as NumPy has them, where Python's would be plain numbers."""
+        values = array.tolist()
+        if not isinstance(array, np.ndarray) or array.dtype.kind not in "mM":
+            return values
+        if np.datetime_data(array.dtype)[0] in "YM":
+            return values
+        return list(array) if any(isinstance(value, int) for value in array.ravel().tolist()) else values
 
     def sequence(self, value: Any, depth: int) -> Any:
         """A list or a set; as a mapping where it may be one."""
-        if (pairs := _pairs(value)) is not None:
+        if (pairs := self.pairs(value)) is not None:
             return self.mapping(pairs, depth)
         plain = ["" if is_missing(part) else self.plain(part, depth + 1) for part in value]
         return sorted(plain, key=str) if isinstance(value, set | frozenset) else plain
+
+    def pairs(self, value: Any) -> list[tuple[Any, Any]] | None:
+        """The pairs of a list that may be a map: of two parts each, the first of which is no list or object."""
+        if not value or isinstance(value, set | frozenset):
+            return None
+        parts = [
+            self.values(part) if getattr(part, "shape", ()) == (2,) and hasattr(part, "dtype") else part
+            for part in value
+        ]
+        if all(isinstance(part, list | tuple) and len(part) == 2 and _may_be_a_name(part[0]) for part in parts):
+            return [(name, part) for name, part in parts]
+        return None
 
     def mapping(self, items: Iterable[tuple[Any, Any]], depth: int) -> Any:
         """A mapping of what is not missing. Where two names are one text, all pairs, in an order of their own."""
@@ -207,18 +279,20 @@ class CellTexts:
     def plain_text(self, text: str) -> str:
         """The same of a text that is no list or object."""
         if text[:1] and text[0] in "+-.0123456789":
+            if len(text) <= LONGEST_NUMBER and (number := self.number(text)) is not None:
+                return number
             if len(text) > LONGEST_PLAIN:
-                return (self.number(text) if len(text) <= LONGEST_NUMBER else None) or text
-            return self.number(text) or self.moment(text) or _duration(_DURATION, text) or _WORDS.get(text, text)
+                return text
+            return self.moment(text) or _duration(_DURATION, text) or self.words.get(text, text)
         if not text or len(text) > LONGEST_PLAIN:
             return text
         if text[0] == "P":
             return _duration(_ISO_DURATION, text) or text
-        return _WORDS.get(text, text)
+        return self.words.get(text, text)
 
     def moment(self, text: str) -> str | None:
         """A date, a time of day or both, if a text says one."""
-        return _moment(text)
+        return moment_text(text, MILLISECONDS)
 
     def json(self, text: str, depth: int) -> Any:
         """What a text says in JSON if it is a list or an object, else ``None``."""
@@ -260,12 +334,27 @@ class CellTexts:
             as_float = float(number)
             if not as_float or math.isinf(as_float):
                 return self.fraction(as_float)
-        return decimal_text(number, self)
+        return self.within_floats(number)
+
+    def within_floats(self, number: Decimal) -> str:
+        """A decimal within the range of floats, or infinity."""
+        if not number.is_finite():
+            return self.infinity(positive=number > 0)
+        if number == number.to_integral_value():
+            if number.adjusted() < 40:
+                return str(int(number))
+            return _shortened(number, 60)
+        value = float(number)
+        return self.fraction(value) if value and math.isfinite(value) else _shortened(number, 7)
+
+    def infinity(self, *, positive: bool) -> str:  # earlier formats ask
+        """Infinity of either sign: no value, as pandas writes it into JSON."""
+        return ""
 
     def fraction(self, value: float) -> str:
         """A float; one that is no whole number as the nearest 32-bit float, since many files hold no more of it."""
         if math.isinf(value):
-            return "inf" if value > 0 else "-inf"
+            return self.infinity(positive=value > 0)
         if value.is_integer():
             return self.decimal(Decimal(repr(value)))
         try:
@@ -277,39 +366,9 @@ class CellTexts:
         return self.decimal(Decimal(repr(rounded))) if rounded.is_integer() else repr(rounded)
 
 
-def decimal_text(number: Decimal, texts: CellTexts) -> str:
-    """A decimal within the range of floats."""
-    if not number.is_finite():
-        return "-inf" if number < 0 else "inf"
-    if number == number.to_integral_value():
-        if number.adjusted() < 40:
-            return str(int(number))
-        return _shortened(number, 60)
-    value = float(number)
-    return texts.fraction(value) if value and math.isfinite(value) else _shortened(number, 7)
-
-
 def as_json(plain: Any) -> str:
     """Lists and mappings of texts as one text."""
     return json.dumps(plain, sort_keys=True, ensure_ascii=False, separators=(",", ":"))
-
-
-def _pairs(value: Any) -> list[tuple[Any, Any]] | None:
-    """The pairs of a list that may be a map: of two parts each, the first of which is no list or object."""
-    if not value or isinstance(value, set | frozenset):
-        return None
-    parts = [_values(part) if getattr(part, "shape", ()) == (2,) and hasattr(part, "dtype") else part for part in value]
-    if all(isinstance(part, list | tuple) and len(part) == 2 and _may_be_a_name(part[0]) for part in parts):
-        return [(name, part) for name, part in parts]
-    return None
-
-
-def _values(array: Any) -> Any:
-    """The values of an array; times and durations as NumPy has them, where Python's would be plain numbers."""
-    values = array.tolist()
-    if not isinstance(array, np.ndarray) or array.dtype.kind not in "mM" or np.datetime_data(array.dtype)[0] in "YM":
-        return values
-    return list(array) if any(isinstance(value, int) for value in array.ravel().tolist()) else values
 
 
 def _may_be_a_name(value: Any) -> bool:
@@ -350,11 +409,6 @@ def _runs() -> re.Pattern[str]:
 
 _EDGE: Final = 308
 """Powers of ten from which on a number may be beyond every float."""
-_WORDS: Final = {
-    "True": "true", "TRUE": "true", "False": "false", "FALSE": "false",
-    "Infinity": "inf", "+Infinity": "inf", "-Infinity": "-inf",
-    "NaT": "", "nan": "", "NaN": "", "<NA>": "",
-}  # fmt: skip
 _NUMBER: Final = re.compile(r"[+-]?([0-9]+(\.[0-9]*)?|\.[0-9]+)([eE][+-]?[0-9]{1,4})?")
 _DURATION: Final = re.compile(r"(-?[0-9]{1,9}) days?,?(?: \+?([0-9]{1,2}):([0-9]{2}):([0-9]{2})(?:\.([0-9]{1,9}))?)?")
 _ISO_DURATION: Final = re.compile(r"P(-?[0-9]{1,9})DT([0-9]{1,2})H([0-9]{1,2})M([0-9]{1,2})(?:\.([0-9]{1,9}))?S")
@@ -378,10 +432,11 @@ def _shortened(number: Decimal, digits: int) -> str:
         return str(number)
 
 
-def _moment(text: str) -> str | None:
+def moment_text(text: str, digits: int) -> str | None:
     """A date, a time of day or both, moved to UTC where an offset is given. Midnight is the date alone.
 
-    Offsets lead out of Python's years, and so do files' own dates: the calendar is the same 400 years later.
+    Of a second's fraction so many digits are kept. Offsets lead out of Python's years, and so do files' own dates: the
+    calendar is the same 400 years later.
     """
     match = _MOMENT.fullmatch(text)
     if match is None:
@@ -398,7 +453,7 @@ def _moment(text: str) -> str | None:
         ) - _offset(offset)  # fmt: skip
     except ValueError:
         return None
-    part = (fraction or "").rstrip("0")
+    part = (fraction or "")[:digits].rstrip("0")
     clock = f"{when:%H:%M:%S}" + (f".{part}" if part else "")
     if year is None:
         return clock
@@ -431,4 +486,14 @@ def _clock(span: timedelta) -> str:
     return f"{minutes // 60:02d}:{minutes % 60:02d}:{seconds:02d}" + (f".{part}" if part else "")
 
 
-_TEXTS: Final = CellTexts()
+def column_text(name: str) -> str:
+    """The name of a column as texts of cells are, since a column's name may be a date or a number.
+
+    Example:
+        >>> [column_text(name) for name in ("2024-01-01 00:00:00", "2024-01-01T00:00:00.000", "text ")]
+        ['2024-01-01', '2024-01-01', 'text']
+    """
+    return TEXTS.column(name)
+
+
+TEXTS: Final = CellTexts()

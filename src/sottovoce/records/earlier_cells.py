@@ -1,56 +1,72 @@
-"""Cells as the second format of fingerprints wrote them. It is not to be changed: ledgers know data sets by it.
+"""Cells as earlier formats of fingerprints wrote them. None is to be changed: ledgers know data sets by them.
 
-It composed letters before it read JSON and left the names of objects as they were, took pairs for a map where Python
-has them as tuples alone, told an empty object from an empty list, and kept numbers beyond every float.
+Each format says what it did otherwise than the one after it.
 """
 
 from __future__ import annotations
 
+import math
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from datetime import MAXYEAR, MINYEAR, date, datetime, time, timedelta
 from decimal import Decimal
-from typing import Any, Final, final
+from typing import Any, ClassVar, Final, final
 
-from sottovoce.records.cells import LONGEST_PLAIN, CellTexts, composed, decimal_text, is_missing, outlined
+from sottovoce.records.cells import LONGEST_PLAIN, CellTexts, composed, is_missing, moment_text, outlined
 
-_SAME: Final = frozenset({bool, int, float, date, datetime, time, timedelta})
-"""Types whose values have the texts that they had, but for very large numbers and times at the edge."""
-_WORDS: Final = frozenset({"nan", "NaN", "<NA>", "+Infinity", "-Infinity"})
-"""Words for values that were texts."""
-_EDGE: Final = re.compile(r"-[0-9]{4}|-Infinity|\+Infinity|[0-9]{5,6}-|(?:0000|0001|9999)-")
+_BOOLEANS: Final = {"True": "true", "TRUE": "true", "False": "false", "FALSE": "false"}
 _YEARS: Final = re.compile(r"(?!0000)[0-9]{4}-|[0-9]{1,2}:")
 """A date within Python's years, or a time of day."""
+_EDGE: Final = re.compile(r"-[0-9]{4}|[0-9]{5,6}-|(?:0000|0001|9999)-|[0-9T: -]*:[0-9]{2}[.,]")
+"""A time beyond or at the edge of Python's years, or one with a fraction of a second."""
 _DIGITS: Final = frozenset("+-.0123456789")
+_SAME: Final = frozenset({bool, date, timedelta})
+"""Types whose values have the texts that they had."""
 
 
-def second_text(value: object) -> str:
-    """The text of a cell in the second format.
+class _FourthFormat(CellTexts):
+    """Counted times to the nanosecond, infinity, fewer words for no value, and names of columns as they were."""
 
-    Example:
-        >>> [second_text(v) for v in ([("a", 1)], [["a", 1]], {}, "1e400")]
-        ['{"a":"1"}', '[["a","1"]]', '{}', '1E+400']
-    """
-    return _TEXTS.of(value)
+    words: ClassVar[Mapping[str, str]] = {
+        **_BOOLEANS, "Infinity": "inf", "+Infinity": "inf", "-Infinity": "-inf",
+        **dict.fromkeys(("NaT", "nan", "NaN", "<NA>"), ""),
+    }  # fmt: skip
+
+    def _column(self, name: str) -> str:
+        return name
+
+    def moment(self, text: str) -> str | None:
+        return moment_text(text, 9)
+
+    def infinity(self, *, positive: bool) -> str:
+        return "inf" if positive else "-inf"
 
 
-def may_differ(value: object) -> bool:
-    """Whether a cell may have another text now: a list, an object, a number with an exponent or of many digits, a time
-    at the edge of Python's years, or something unusual."""
-    if type(value) is str:
-        text = value.lstrip()[:42]
-        if text[:1] in _DIGITS:
-            return len(text) > LONGEST_PLAIN or "e" in text.lower() or _EDGE.match(text) is not None
-        return text[:1] in ("[", "{") or text.rstrip() in _WORDS
-    if type(value) is int:
-        return value.bit_length() >= 130
-    if type(value) is datetime:
-        return value.year in (MINYEAR, MAXYEAR)
-    return type(value) not in _SAME and not is_missing(value)
+class _ThirdFormat(_FourthFormat):
+    """Took long numbers, times beyond Python's years, and some words for texts, and times in nanoseconds that NumPy has
+    in arrays for numbers."""
+
+    words: ClassVar[Mapping[str, str]] = {**_BOOLEANS, "Infinity": "inf", "NaT": ""}
+
+    def whole(self, value: int) -> str:
+        return str(value) if value.bit_length() < 12_000 else hex(value)  # Python writes no more than 4,300 digits
+
+    def values(self, array: Any) -> Any:
+        return array.tolist()
+
+    def plain_text(self, text: str) -> str:
+        return text if len(text) > LONGEST_PLAIN else super().plain_text(text)
+
+    def moment(self, text: str) -> str | None:
+        found = super().moment(text)
+        return found if found is not None and _YEARS.match(text) and _YEARS.match(found) else None
 
 
 @final
-class _SecondFormat(CellTexts):
+class _SecondFormat(_ThirdFormat):
+    """Composed letters before it read JSON and left the names of objects as they were, took pairs for a map where
+    Python has them as tuples alone, told an empty object from an empty list, and kept numbers beyond every float."""
+
     def sequence(self, value: Any, depth: int) -> Any:
         parts = list(value)
         if parts and all(isinstance(part, tuple) and len(part) == 2 for part in parts):
@@ -61,12 +77,6 @@ class _SecondFormat(CellTexts):
     def mapping(self, items: Iterable[tuple[Any, Any]], depth: int) -> Any:
         return {str(name): self.plain(value, depth + 1) for name, value in items if not is_missing(value)}
 
-    def whole(self, value: int) -> str:
-        return str(value) if value.bit_length() < 12_000 else hex(value)  # Python writes no more than 4,300 digits
-
-    def array(self, value: Any, depth: int) -> Any:
-        return self.plain(value.tolist(), depth)
-
     def text(self, text: str, depth: int) -> Any:
         text = composed(outlined(text))
         if text[:1] in ("[", "{"):
@@ -74,17 +84,30 @@ class _SecondFormat(CellTexts):
             return text if found is None else found
         return self.plain_text(text)
 
-    def plain_text(self, text: str) -> str:
-        if len(text) > LONGEST_PLAIN or text in _WORDS:
-            return text
-        return super().plain_text(text)
-
-    def moment(self, text: str) -> str | None:
-        found = super().moment(text)
-        return found if found is not None and _YEARS.match(text) and _YEARS.match(found) else None
-
     def decimal(self, number: Decimal) -> str:
-        return decimal_text(number, self)
+        return self.within_floats(number)
 
 
-_TEXTS: Final = _SecondFormat()
+EARLIER: Final[tuple[CellTexts, ...]] = (_FourthFormat(), _ThirdFormat(), _SecondFormat())
+"""The newest first."""
+_WORDS: Final = frozenset({*CellTexts.words, *_FourthFormat.words})
+
+
+def may_differ(value: object) -> bool:
+    """Whether a cell may have another text now than in one of these formats: a list, an object, a number with an
+    exponent or of many digits, infinity, a word for no value, a time with a fraction of a second or at the edge of
+    Python's years, or something unusual."""
+    if type(value) is str:
+        text = value.strip()
+        if text[:1] in _DIGITS:
+            return len(text) > LONGEST_PLAIN or "e" in text.lower() or _EDGE.match(text) is not None or text in _WORDS
+        return text[:1] in ("[", "{") or text in _WORDS
+    if type(value) is int:
+        return value.bit_length() >= 130
+    if type(value) is float:
+        return math.isinf(value)
+    if type(value) is datetime:
+        return value.year in (MINYEAR, MAXYEAR) or value.microsecond > 0
+    if type(value) is time:
+        return value.microsecond > 0
+    return type(value) not in _SAME and not is_missing(value)

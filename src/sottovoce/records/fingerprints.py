@@ -22,8 +22,9 @@ from typing import Final
 import numpy as np
 from numpy.typing import NDArray
 
-from sottovoce.records.cells import ENCODED_PICTURES, PICTURES, canonical_text, composed, context, is_missing
-from sottovoce.records.earlier_cells import may_differ, second_text
+from sottovoce.records.cells import ENCODED_PICTURES, PICTURES, CellTexts, column_text, composed, context, is_missing
+from sottovoce.records.cells import TEXTS as CELLS
+from sottovoce.records.earlier_cells import EARLIER, may_differ
 
 Values = Mapping[str, object]
 MarkArray = NDArray[np.uint64]
@@ -137,18 +138,23 @@ def fingerprint_of_digests(units: Iterable[Iterable[bytes]]) -> str:
     return hashlib.sha256(b"sottovoce data set 2\0" + b"".join(digests)).hexdigest()
 
 
-def second_fingerprint(units: Iterable[Iterable[Values]]) -> str:
-    """The fingerprint of the same records where cells were written as in the second format; most often no other."""
-    return fingerprint_of_digests([_second_digest(row) for row in unit] for unit in units)
-
-
-def _second_digest(row: Values) -> bytes:
-    return hashlib.sha256(_joined(_cells(row, second_text))).digest() if any_may_differ(row) else row_digest(row)
+def earlier_fingerprints(units: Iterable[Iterable[Values]]) -> list[str]:
+    """The fingerprints of the same records where cells were written as in earlier formats, the newest first; most often
+    no other ones."""
+    digests: list[list[list[bytes]]] = [[] for _ in EARLIER]
+    for unit in units:
+        for of_format in digests:
+            of_format.append([])
+        for row in unit:
+            same = None if any_may_differ(row) else row_digest(row)
+            for texts, of_format in zip(EARLIER, digests, strict=True):
+                of_format[-1].append(same or hashlib.sha256(_joined(_cells(row, texts))).digest())
+    return [fingerprint_of_digests(of_format) for of_format in digests]
 
 
 def any_may_differ(row: Values) -> bool:
-    """Whether a row may have had another digest in the second format."""
-    return any(map(may_differ, row.values()))
+    """Whether a row may have had another digest in an earlier format."""
+    return any(map(may_differ, row.values())) or any(column_text(name) != name for name in row)
 
 
 def marks_of(rows: Iterable[Values], key: bytes) -> MarkArray:
@@ -388,10 +394,10 @@ def _mark(key: bytes, content: bytes) -> int:
     return int.from_bytes(hashlib.blake2b(content, key=key, digest_size=8, person=b"sotto marks").digest()) or 1
 
 
-def _cells(row: Values, written: Callable[[object], str] = canonical_text) -> list[tuple[str, str]]:
+def _cells(row: Values, texts: CellTexts = CELLS) -> list[tuple[str, str]]:
     """Names and texts of what a row holds, by name."""
-    texts = ((name, written(value)) for name, value in row.items() if not is_missing(value))
-    return sorted((name, text) for name, text in texts if text)
+    written = ((name, texts.of(value)) for name, value in row.items() if not is_missing(value))
+    return sorted((texts.column(name), text) for name, text in written if text)
 
 
 def _joined(cells: Iterable[tuple[str, str]]) -> bytes:
@@ -425,7 +431,10 @@ def _first_joined(row: Values) -> bytes:
 
 def _first_text(value: object) -> str:
     if isinstance(value, dict | list):
-        return json.dumps(value, sort_keys=True, ensure_ascii=False, default=str)
+        try:
+            return json.dumps(value, sort_keys=True, ensure_ascii=False, default=str)
+        except (TypeError, ValueError, RecursionError):  # what this format had no text for has no ledger by it
+            return ""
     written: Callable[[], object] | None = getattr(value, "isoformat", None)
     text = composed(str(written() if written else value)).strip()
     if text in {"True", "TRUE", "False", "FALSE"}:

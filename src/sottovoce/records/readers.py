@@ -496,15 +496,38 @@ def _from_frame(frame: Any) -> Iterator[Row]:
     if not all(hasattr(frame, name) for name in ("to_dict", "columns", "itertuples")):
         raise ParameterError("source", type(frame).__name__, "a file name or a pandas data frame")
     columns = _columns([str(name) for name in frame.columns], _name(frame))
-    for line, values in enumerate(frame.itertuples(index=False, name=None), 1):
+    for line, values in enumerate(_in_utc_beyond_years(frame).itertuples(index=False, name=None), 1):
         yield Row(line, dict(zip(columns, map(_within_years, values), strict=True)))
 
 
+def _in_utc_beyond_years(frame: Any) -> Any:
+    """A frame that can be gone through: a column of times that its zone leads beyond Python's years, in UTC."""
+    moved = {}
+    for place, kind in enumerate(frame.dtypes):
+        if (getattr(kind, "tz", None) or getattr(getattr(kind, "pyarrow_dtype", None), "tz", None)) is None:
+            continue
+        in_utc = frame.iloc[:, place].dt.tz_convert("UTC")
+        if in_utc.min().year > MINYEAR and in_utc.max().year < MAXYEAR:
+            continue
+        try:
+            list(frame.iloc[:, place])
+        except OverflowError:
+            moved[place] = in_utc
+    if not moved:
+        return frame
+    frame = frame.copy(deep=False)
+    for place, column in moved.items():
+        frame.isetitem(place, column)
+    return frame
+
+
 def _within_years(value: Any) -> Any:
-    """A value of a frame; a time beyond Python's own, of which pandas writes no text, as a text."""
+    """A value of a frame; a time of which pandas writes no text, since its zone leads beyond Python's years, in UTC."""
     if isinstance(value, datetime) and (value.year < MINYEAR or value.year > MAXYEAR):  # a missing time has no year
-        moment = value.to_numpy()  # type: ignore[attr-defined]  # in UTC where there is an offset
-        return f"{moment}Z" if value.tzinfo else str(moment)
+        try:
+            value.isoformat()
+        except NotImplementedError:
+            return value.tz_convert("UTC")  # type: ignore[attr-defined]
     return value
 
 

@@ -20,16 +20,16 @@ from typing import Any, Final, NoReturn, Self, final
 import numpy as np
 
 from sottovoce.errors import OpaqueError, RecordError
-from sottovoce.records.cells import identity_text, is_missing
+from sottovoce.records.cells import identity_text, is_missing, names_nobody
 from sottovoce.records.fingerprints import (
     MarkArray,
     any_may_differ,
+    earlier_fingerprints,
     fingerprint_of,
     fingerprint_of_digests,
     first_fingerprint,
     marks_and_sight,
     row_digest,
-    second_fingerprint,
 )
 
 __all__ = [
@@ -189,10 +189,10 @@ class PrivateRecords(Opaque):
     __slots__ = (
         "_check",
         "_count",
+        "_earlier_fingerprints",
         "_first_fingerprint",
         "_marks",
         "_open",
-        "_second_fingerprint",
         "_whole",
         "fingerprint",
         "held",
@@ -233,7 +233,7 @@ class PrivateRecords(Opaque):
         self._check: Callable[[], None] = lambda: None
         self._count, self.held = len(units), True
         self._first_fingerprint: list[str] = []  # worked out once, where it is asked for
-        self._second_fingerprint: list[str] = []
+        self._earlier_fingerprints: list[tuple[str, ...]] = []
         self._marks: dict[bytes, tuple[MarkArray, int]] = {}
         self.fingerprint = fingerprint_of([[values[place] for place in unit] for unit in places])
 
@@ -284,7 +284,7 @@ class PrivateRecords(Opaque):
         self._open = lambda: _in_units((beside(row, whole) for row, whole in passes()), chosen)
         self._whole = lambda: (whole.values for _, whole in passes())
         self._check, self.held = check, False
-        self._first_fingerprint, self._second_fingerprint, self._marks = [], [], {}
+        self._first_fingerprint, self._earlier_fingerprints, self._marks = [], [], {}
         self._count, self.fingerprint = look.units(chosen), fingerprint_of_digests(look.digests(chosen))
         return self
 
@@ -319,25 +319,24 @@ class PrivateRecords(Opaque):
         self._check()
 
     def first_fingerprint(self) -> str:
-        """The fingerprint of the same records in versions of this package before the second format."""
+        """The fingerprint of the same records in the first format, which knew nothing of units."""
         if not self._first_fingerprint:
             self._first_fingerprint.append(first_fingerprint(self._whole()))
         return self._first_fingerprint[0]
 
-    def second_fingerprint(self) -> str:
-        """The fingerprint of the same records where cells were written as in the second format."""
-        if not self._second_fingerprint:
-            found = self.fingerprint
+    def earlier_fingerprints(self) -> tuple[str, ...]:
+        """The other fingerprints of the same records where cells were written as in earlier formats, newest first."""
+        if not self._earlier_fingerprints:
+            found: list[str] = []
             if any(map(any_may_differ, self._whole())):
-                found = second_fingerprint((row.whole for row in unit) for unit in self._open())
-            self._second_fingerprint.append(found)
-        return self._second_fingerprint[0]
+                found = earlier_fingerprints((row.whole for row in unit) for unit in self._open())
+            self._earlier_fingerprints.append(tuple(name for name in dict.fromkeys(found) if name != self.fingerprint))
+        return self._earlier_fingerprints[0]
 
     def fingerprints(self) -> Iterator[str]:
         """The fingerprint, then those that earlier versions of this package knew the same records by."""
         yield self.fingerprint
-        if self.second_fingerprint() != self.fingerprint:
-            yield self.second_fingerprint()
+        yield from self.earlier_fingerprints()
         yield self.first_fingerprint()
 
     def marks(self, key: bytes) -> MarkArray:
@@ -425,7 +424,7 @@ class _FirstLook:
         if self._unit:
             _refuse_two_columns(row, self._unit, self._source)
         value = row.identity(self._column)
-        if is_missing(value):
+        if names_nobody(value):
             self._without += 1
             self._first_without = self._first_without or row.line
             return
@@ -494,7 +493,7 @@ def _choose_unit(rows: Sequence[Row], unit: str | None, source: str) -> str:
     if unit and unit != RECORD_UNIT:
         for row in rows:
             _refuse_two_columns(row, unit, source)
-    without = [row.line for row in rows if is_missing(row.identity(column))] if unit != RECORD_UNIT else []
+    without = [row.line for row in rows if names_nobody(row.identity(column))] if unit != RECORD_UNIT else []
     return _chosen(unit, len(rows), len(without), without[0] if without else 0, source)
 
 
@@ -521,7 +520,8 @@ def _chosen(unit: str | None, rows: int, without: int, first: int, source: str) 
             file=source,
             line=first,
             field=unit or UNIT_COLUMN,
-            hint="Fill the column in every row, or pass --unit record to protect single records.",
+            hint="Fill the column in every row, or pass --unit record to protect single records. A word for no value, "
+            "such as nan, null or NA, names nobody: spell out who is called that.",
         )
     return unit or UNIT_COLUMN
 

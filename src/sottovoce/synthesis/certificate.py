@@ -511,9 +511,18 @@ class Certificate:
         noted_hashes = [
             "".join(str(content).split(" ")[1:2]) for content in noted
         ]  # what follows says whether prompts mixed
-        covered, lost = _charges_of(rows, noted_hashes)
+        covered, lost = _charges_of(rows, noted_hashes, self._most_rows())
         words = f"{covered} of {len(rows)} rows" + (f", {lost} charges lost" if lost else "")
         return Check(what, covered == len(rows) and bool(noted), words)
+
+    def _most_rows(self) -> int | None:
+        """The rows of one charge at most, a text becoming one at most; ``None`` where the request does not say."""
+        try:
+            request = self.asked
+            rounds = 1 if self._decoder().refundable else int(request["texts_per_batch"])
+            return len(request["labels"]) * int(request["per_label"]) // int(request["texts_per_batch"]) * rounds
+        except (*_UNREADABLE, ArithmeticError):
+            return None
 
     def _records(
         self, what: str, ledger: Ledger, records: PrivateRecords | None, paid: Sequence[Mapping[str, Any]]
@@ -543,29 +552,31 @@ def _content(entry: Mapping[str, Any]) -> Any:
     return _detail(entry).get("content")
 
 
-def _charges_of(rows: Sequence[Mapping[str, Any]], hashes: Sequence[str]) -> tuple[int, int]:
+def _charges_of(rows: Sequence[Mapping[str, Any]], hashes: Sequence[str], most: int | None = None) -> tuple[int, int]:
     """Takes rows apart into what charges wrote, in their order; some charges may be missing.
 
     Args:
         rows: Rows, in order.
         hashes: What ``rows_hash`` gave of the rows of each charge, in order.
+        most: Rows that one charge has at most; without it the time that this takes grows with the square of the rows.
 
     Returns:
         How many of the first rows could be taken apart, and how many charges that had rows are missing where all could.
     """
-    covered, lost = _each_to_the_next(rows, hashes)
+    longest = len(rows) if most is None else most
+    lines = [*map(_line, rows)]
+    covered, lost = _each_to_the_next(lines, hashes, longest)
     if covered == len(rows):
         return covered, lost
     positions: dict[str, list[int]] = {}
     for position, noted in enumerate(hashes):
         positions.setdefault(noted, []).append(position)
-    lines = [*map(_line, rows)]
     reached = {0: (0, 0)}  # by rows that are taken apart: the earliest charge that can follow, and how many were used
     for start in range(len(rows)):
         if start not in reached:
             continue
         (charge, used), digest = reached[start], hashlib.sha256()
-        for end in range(start + 1, len(rows) + 1):
+        for end in range(start + 1, min(start + longest, len(rows)) + 1):
             digest.update(lines[end - 1])
             at = positions.get(digest.hexdigest(), [])
             if (which := bisect_left(at, charge)) < len(at) and (end not in reached or at[which] + 1 < reached[end][0]):
@@ -575,13 +586,14 @@ def _charges_of(rows: Sequence[Mapping[str, Any]], hashes: Sequence[str]) -> tup
     return len(rows), sum(noted != _NO_ROWS for noted in hashes) - reached[len(rows)][1]
 
 
-def _each_to_the_next(rows: Sequence[Mapping[str, Any]], hashes: Sequence[str]) -> tuple[int, int]:
-    """The same where each charge has the next rows that are its own, if there are any: the usual case, and quick."""
+def _each_to_the_next(lines: Sequence[bytes], hashes: Sequence[str], longest: int) -> tuple[int, int]:
+    """The same, from rows as they are written, where each charge has the next rows that are its own, if there are any:
+    the usual case, and quick."""
     place = lost = 0
     for noted in hashes:
         digest, end = hashlib.sha256(), place
-        while digest.hexdigest() != noted and end < len(rows):
-            digest.update(_line(rows[end]))
+        while digest.hexdigest() != noted and end < min(place + longest, len(lines)):
+            digest.update(lines[end])
             end += 1
         if digest.hexdigest() == noted:
             place = end

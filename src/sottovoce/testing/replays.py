@@ -142,6 +142,7 @@ class Ways:
         behind = range(len(way.first), len(asked))
         if len(behind) > FEW_ASKED:
             self._all_alike(way, [draw for _, draw in asked[len(way.first) :]])
+            self._all_pass(way, asked, said, tapes)
             behind_tried: Sequence[int] = sorted({behind[0], behind[1], behind[-1]})
         else:
             behind_tried = behind
@@ -157,6 +158,24 @@ class Ways:
                 self._add(replace(way, tests=answer), thrown=True)
         if not way.sets_fail and any(draw.test is None and draw.outcome is not None for draw in draws):
             self._add(replace(way, sets_fail=True), thrown=True)
+
+    def _all_pass(
+        self, way: Way, asked: Sequence[tuple[int, Draw]], said: tuple[tuple[Any, Any], ...], tapes: Sequence[Tape]
+    ) -> None:
+        """Every set passes, with tests as they came out, and where there are any, with all of them saying yes."""
+        passing = list(said)
+        for at in range(len(way.first), len(asked)):
+            number, draw = asked[at]
+            if draw.test is None and draw.outcome is None:
+                passing[at] = (said[at][0], *_otherwise(number, draw, tapes))
+        if passing == list(said):
+            return
+        self._add(replace(way, first=tuple(passing)), thrown=True)
+        tests = [at for at in range(len(way.first), len(asked)) if asked[at][1].test is not None]
+        for at in tests:
+            passing[at] = (said[at][0], True)
+        if tests:
+            self._add(replace(way, first=tuple(passing)), thrown=True)
 
     def _add(self, way: Way, *, thrown: bool) -> None:
         if way not in self._ways and len(self._ways) < MOST_WAYS and (thrown or way.first not in self._met):

@@ -13,7 +13,8 @@ Sources     specification 6.2, 6.5.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from itertools import islice
 from typing import Any, Final, NamedTuple
 
 import numpy as np
@@ -25,7 +26,7 @@ from sottovoce.testing import text_worlds as worlds
 from sottovoce.testing.draw_losses import event_of
 from sottovoce.testing.draw_tape import Draw, Tape, Teller
 from sottovoce.testing.drawn_texts import drawn_on_tape
-from sottovoce.testing.replays import is_asked, seen, teller
+from sottovoce.testing.replays import Way, Ways, is_asked, seen, teller
 from sottovoce.testing.report import ContractError, must_not_raise
 
 
@@ -59,6 +60,8 @@ SEEDS: Final = 4
 """Short texts that are drawn of each of the first two: what follows tests between tokens differs from text to text."""
 FORCED: Final = 200
 """Answers of one text that are forced at most: a decoder may ask until it has another one."""
+SHORT: Final = 3
+"""Tokens of a text of which every answer is told, and not all alike alone."""
 SLACK: Final = 1e-9
 """Rounding of figures in floating point, relative."""
 
@@ -82,12 +85,9 @@ def price_of_drawn_texts(plan: DecodingPlan, subject: str, world: str, *, texts:
         return 0
     compared, charged = 0, cost_of(plan.event).rho / plan.setting.texts
     for text in TEXTS:
-        runs: list[tuple[int, Teller | None]]
-        runs = [(seed, None) for seed in range(texts if text.allowed else max(1, texts // 2))]
-        for seed, told in runs:
+        for seed, told, tapes in _runs(plan, texts if text.allowed else max(1, texts // 2)):
             chooser, tape = _drawn(plan, subject, world, text, seed, told)
-            if told is None and seed == 0 and (tape.others or any(map(is_asked, tape.draws))):
-                runs += [(0, _answering(answer)) for answer in (False, True)]
+            tapes.append(tape)
             with must_not_raise("price", subject, "what a text spent", world):
                 stated = cost_of(chooser.spent).rho
             cost = _cost(tape, tape.draws)
@@ -110,8 +110,36 @@ def price_of_drawn_texts(plan: DecodingPlan, subject: str, world: str, *, texts:
     return compared
 
 
-def _answering(answer: bool) -> Teller:
-    """Tests and sets that all have one answer: what is drawn behind one that seldom comes is paid for as well."""
+def _runs(plan: DecodingPlan, texts: int) -> Iterator[tuple[int, Teller | None, list[Tape]]]:
+    """Texts of one kind: as they are drawn; and where tests or sets are asked, with all of them answered alike, each
+    kind alike, and in short texts in every way.
+
+    Yields:
+        A seed, what is told, and where the text's tape goes.
+    """
+    ways, asked, kinds = Ways(), False, set[bool]()
+    for seed in range(texts):
+        yield seed, None, (tapes := list[Tape]())
+        (tape,) = tapes
+        if seed == 0:
+            ways.saw(Way(), tapes, thrown=False)
+            asked = bool(tape.others) or any(map(is_asked, tape.draws))
+    if not asked:
+        return
+    for alike in (True, False):
+        for answer in (False, True):
+            if alike or len(kinds) > 1:
+                yield 0, _answering(tests=answer, sets=answer == alike), (tapes := list[Tape]())
+                kinds |= {draw.test is None for draw in tapes[0].draws if is_asked(draw)}
+    if plan.setting.tokens > SHORT:
+        return
+    for way in islice(ways, 1, None):
+        yield 0, way.teller, (tapes := list[Tape]())
+        ways.saw(way, tapes, thrown=False)
+
+
+def _answering(*, tests: bool, sets: bool) -> Teller:
+    """Tests that all have one answer, and sets: what is drawn behind one that seldom comes is paid for as well."""
     left = [FORCED]
 
     def told(_: int, draw: Draw) -> Any:
@@ -119,9 +147,9 @@ def _answering(answer: bool) -> Teller:
             return NotImplemented
         left[0] -= 1
         if draw.test is not None:
-            return answer
+            return tests
         leading = np.argsort(-draw.aggregate.values, kind="stable")[: draw.mechanism.k]
-        return tuple(sorted(leading.tolist())) if answer else None
+        return tuple(sorted(leading.tolist())) if sets else None
 
     return told
 

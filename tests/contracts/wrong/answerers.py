@@ -573,6 +573,51 @@ class SecondSetInItsOrder(TwoSets):
 
 
 @dataclass(frozen=True)
+class CompanionsOfSets(OneKeyword):
+    """Right: a word of each of five groups as a set of its own, and another word beside the first two that pass."""
+
+    name = "companions"
+    needs_delta = True
+    calibrated_parameters = ("eta", "sigma", "lost")
+    sigma: Positive | None = None
+    lost: Positive | None = None
+    groups: ClassVar[int] = 5
+    most: ClassVar[int] = 2
+    stops: ClassVar[bool] = True
+
+    def calibrated(self, price, setting):
+        rho = rho_of_budget(0.2 * price.epsilon, price.delta / 2) / self.groups
+        if rho < 1e-6 or price.epsilon > 100:
+            raise ParameterError("epsilon", price.epsilon, "one of the usual ones")
+        eta, lost = 0.8 * price.epsilon / self.most, price.delta / 2 / self.groups
+        return replace(self, eta=self.eta or eta, sigma=self.sigma or (0.5 / rho) ** 0.5, lost=self.lost or lost)
+
+    def event(self, setting):
+        proposed = SelfComposedDpEvent(ProposeTestRelease(self.sigma, self.lost, 1).event, self.groups)
+        return ComposedDpEvent([proposed, SelfComposedDpEvent(BoundedRange(self.eta), self.most)])
+
+    def draw(self, setting, experts, public, randomness):
+        counts, proposed = self.counts(experts, public), ProposeTestRelease(self.sigma, self.lost, 1)
+        words, companions = [], []
+        for group in range(self.groups):
+            own = Scores(
+                counts.values[group :: self.groups], sensitivity=counts.sensitivity, adjacency=counts.adjacency
+            )
+            if found := proposed.release(own, randomness):
+                words.append(public.universe[group :: self.groups][found[0]])
+        for _ in words[: self.most if self.stops else None]:
+            companions.append(public.universe[Exponential(self.eta).select(counts, randomness)])
+        return self.outcome(" ".join([*words, *companions]), experts)
+
+
+@dataclass(frozen=True)
+class CompanionsOfEverySet(CompanionsOfSets):
+    """A companion for every word that passes, of which two are charged."""
+
+    stops = False
+
+
+@dataclass(frozen=True)
 class QuotesTheFirst(OneKeyword):
     """The keyword with what follows it in the first text that has it."""
 

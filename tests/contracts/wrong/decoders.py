@@ -716,6 +716,29 @@ class NoisyRowBehindATest(NoisyRowThenToken):
         ]
 
 
+class _RowsBehindADifferenceSampler(_TestedRowSampler):
+    """A test a token, and where this one says yes and the one before it said no, two rows in place of one."""
+
+    before = True
+
+    def _draw(self, step, public):
+        adjacency, rows = self._plan.setting.adjacency, _rows_of(step)
+        above = self._plan.decoder.mechanisms(self._plan)[1]
+        run = above.start(1 << 27, sensitivity=1 << 17, adjacency=adjacency, randomness=self._randomness)
+        (sums,) = summed(_with_rows(step, rows.clone()).blocks, public, [Probabilities(16)])
+        says = run.above(Counts([int(sums.max())], l1=1 << 17, adjacency=adjacency))
+        count, self.before = 1 + (says and not self.before), says
+        seen = [self._released(_with_rows(step, rows.clone()), public) for _ in range(count)]
+        return self._chosen(sum(seen), public)
+
+
+@dataclass(frozen=True)
+class RowsBehindADifference(NoisyRowBehindATest):
+    """Releases a row more than it charges where two tests differ."""
+
+    sampler: ClassVar[type[TokenSampler]] = _RowsBehindADifferenceSampler
+
+
 class _SureSampler(_TestedRowSampler):
     def _draw(self, step, public):
         adjacency, rows = self._plan.setting.adjacency, _rows_of(step)
@@ -803,6 +826,55 @@ class NineRowsBehindASet(TokenOfASet):
     """Behind a set that passes it releases nine rows, and charges one."""
 
     sampler: ClassVar[type[TokenSampler]] = _MoreRowsSampler
+
+
+class _RowsWhereSureSampler(_SetSampler):
+    """A set of one; where it does not pass a test, and behind its yes so many rows."""
+
+    rows_where_sure = 2
+
+    def _draw(self, step, public):
+        change, adjacency, rows = self._plan.setting.change, self._plan.setting.adjacency, _rows_of(step)
+        _, proposed, above = self._plan.decoder.mechanisms(self._plan)
+        (sums,) = summed(_with_rows(step, rows.clone()).blocks, public, [Probabilities(16)])
+        votes = Scores(np.asarray(sums, np.int64) >> 17, sensitivity=change.widths, adjacency=adjacency)
+        found = proposed.release(votes, self._randomness) if len(votes.values) > proposed.k else None
+        if found is not None:
+            return public.token(found[0])
+        run = above.start(1 << 27, sensitivity=1 << 17, adjacency=adjacency, randomness=self._randomness)
+        sure = run.above(Counts([int(sums.max())], l1=1 << 17, adjacency=adjacency))
+        count = self.rows_where_sure if sure else 1
+        seen = [self._released(_with_rows(step, rows.clone()), public) for _ in range(count)]
+        return self._chosen(sum(seen), public)
+
+    def _executed(self):
+        return [self.length] * 3
+
+
+class _RowWhereSureSampler(_RowsWhereSureSampler):
+    rows_where_sure = 1
+
+
+@dataclass(frozen=True)
+class RowBehindASetAndATest(TokenOfASet):
+    """Right: a set, where it does not pass a test, and one row whatever that says. All three are charged."""
+
+    sampler: ClassVar[type[TokenSampler]] = _RowWhereSureSampler
+
+    def parts(self, setting):
+        return [*super().parts(setting), Part(AminTest(setting.experts, 20.0), setting.tokens)]
+
+    def mechanisms(self, plan):
+        test = self.parts(plan.setting)[2].row.event(plan.setting.change)
+        row, _ = super().mechanisms(plan)
+        return [row, ProposeTestRelease(2.0 * self.noise, 1e-9, 1), AboveThreshold(test.epsilon)]
+
+
+@dataclass(frozen=True)
+class TwoRowsBehindASetAndATest(RowBehindASetAndATest):
+    """Behind a set that fails and a test that says yes it releases two rows, and charges one."""
+
+    sampler: ClassVar[type[TokenSampler]] = _RowsWhereSureSampler
 
 
 class _RunATokenSampler(_TestedRowSampler):

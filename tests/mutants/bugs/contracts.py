@@ -189,8 +189,8 @@ MUTANTS = [
         "answers-of-tests-are-not-forced",
         "what a text draws behind an answer that seldom comes is compared with nothing",
         "testing/text_prices.py",
-        "runs += [(0, _answering(answer)) for answer in (False, True)]",
-        "pass",
+        "    if not asked:\n",
+        "    if True:\n",
         ("tests/contracts/test_text_prices.py::test_a_charge_for_less_than_is_drawn_is_found",),
     ),
     Mutant(

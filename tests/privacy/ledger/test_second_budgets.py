@@ -455,7 +455,7 @@ def test_marks_of_the_first_format_are_read_and_written_anew(tmp_path):
         with pytest.raises(LedgerMismatchError, match="no new records"):
             opened(sealed(EDITS[kind]), None)
     opened(sealed(NOTES), path)
-    assert file.read_bytes().startswith(b"sotto marks 7\n")
+    assert file.read_bytes().startswith(b"sotto marks 8\n")
 
 
 @pytest.mark.parametrize("rows", ["long", "short"])
@@ -467,7 +467,7 @@ def test_marks_of_the_second_format_are_read_and_written_anew(tmp_path, rows):
     marks = records.marks(mark_key()).copy()  # the second format had long texts odd and short ones even
     marks[:, 1] ^= np.arange(len(marks), dtype=np.uint64) % 2 * 2
     marks[:, 1] = marks[:, 1] | 1 if rows == "long" else marks[:, 1] & ~np.uint64(1)
-    assert magic == b"sotto marks 7"
+    assert magic == b"sotto marks 8"
     file.write_bytes(b"sotto marks 2\n" + header + b"\n" + marks.astype("<u8").tobytes())
     read = known_records._read(file).marks[:, 1]
     assert (read % 4 == (SENTENCE if rows == "long" else PHRASE)).all()
@@ -475,7 +475,7 @@ def test_marks_of_the_second_format_are_read_and_written_anew(tmp_path, rows):
         with pytest.raises(LedgerMismatchError, match="no new records"):
             opened(sealed(edit), str(tmp_path / f"{kind}.db"))
     opened(records, path)
-    assert file.read_bytes().startswith(b"sotto marks 7\n")
+    assert file.read_bytes().startswith(b"sotto marks 8\n")
     assert np.array_equal(known_records._read(file).marks, records.marks(mark_key()))
 
 
@@ -492,7 +492,7 @@ def test_marks_of_the_third_format_are_read_and_written_anew(tmp_path):
         with pytest.raises(LedgerMismatchError, match="no new records"):
             opened(sealed(edit), str(tmp_path / f"{kind}.db"))
     opened(records, path)
-    assert file.read_bytes().startswith(b"sotto marks 7\n")
+    assert file.read_bytes().startswith(b"sotto marks 8\n")
 
 
 def rows_of_numbers(count, first=0, digits=17, **columns):
@@ -546,7 +546,7 @@ def test_marks_of_the_fifth_format_are_read_and_written_anew(tmp_path):
         with pytest.raises(LedgerMismatchError, match="no new records"):
             opened(sealed(edit), str(tmp_path / "other.db"))
     opened(records, path)
-    assert file.read_bytes().startswith(b"sotto marks 7\n")
+    assert file.read_bytes().startswith(b"sotto marks 8\n")
     with pytest.raises(LedgerMismatchError, match="no new records"):
         opened(sealed(rows_of_numbers(40, digits=7, label="a")), str(tmp_path / "other.db"))
 
@@ -574,7 +574,7 @@ def test_marks_made_before_pictures_could_be_read_are_written_anew(tmp_path, mon
     for older in (without, *(without.replace(b"marks 6", b"marks %d" % number) for number in (5, 4))):
         file.write_bytes(older)
         opened(pictures(1), path)
-        assert file.read_bytes().startswith(b"sotto marks 7\n")
+        assert file.read_bytes().startswith(b"sotto marks 8\n")
         with pytest.raises(LedgerMismatchError, match="no new records"):
             opened(pictures(9), str(tmp_path / "again.db"))
     whole = file.read_bytes()
@@ -686,8 +686,8 @@ def test_a_ledger_of_an_earlier_version_goes_on_under_the_new_fingerprint(tmp_pa
 def test_a_budget_of_records_with_pairs_goes_on_under_their_new_fingerprint(tmp_path):
     rows = [{"text": f"t{i}", "label": "a", "spans": [[i, 9], [12, 20]]} for i in range(12)]
     path, records = str(tmp_path / "t.db"), sealed(rows)
-    assert records.second_fingerprint() != records.fingerprint
-    spend(Ledger(path).open(Identity(records.second_fingerprint(), ONE, "record"), Budget(1.0)))
+    assert records.earlier_fingerprints()[-1] != records.fingerprint
+    spend(Ledger(path).open(Identity(records.earlier_fingerprints()[-1], ONE, "record"), Budget(1.0)))
     with pytest.raises(LedgerMismatchError, match="have the ledger"):
         opened(records, str(tmp_path / "other.db"))
     in_python = sealed([{**row, "spans": [*map(tuple, row["spans"])]} for row in rows])
@@ -702,10 +702,10 @@ def test_marks_of_the_sixth_format_are_read_and_written_anew(tmp_path):
     opened(records, path)
     (file,) = (home() / "ledgers").glob("*.marks")
     magic, header, _ = file.read_bytes().split(b"\n", 2)
-    assert magic == b"sotto marks 7"
+    assert magic == b"sotto marks 8"
     file.write_bytes(b"sotto marks 6\n" + header + b"\n" + (records.marks(mark_key()) ^ 4).astype("<u8").tobytes())
     opened(records, path)
-    assert file.read_bytes().startswith(b"sotto marks 7\n")
+    assert file.read_bytes().startswith(b"sotto marks 8\n")
     with pytest.raises(LedgerMismatchError, match="no new records"):
         opened(sealed([*rows, {"text": "t99", "label": "a", "spans": [[9, 9]]}]), str(tmp_path / "other.db"))
 

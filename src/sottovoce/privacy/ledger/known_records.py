@@ -42,12 +42,12 @@ SHARE: Final = 0.5
 FEW: Final = 10
 """Fewer rows than this that happen to be known do not make a public file private."""
 
-_MAGIC: Final = b"sotto marks 7\n"
-_FORMATS: Final = (_MAGIC, *(b"sotto marks %d\n" % number for number in (6, 5, 4, 3, 2, 1)))
-"""All are read. The sixth format wrote lists and objects as ``records/earlier_cells.py`` does. The fifth did not know
-rows of numbers by their numbers, the fourth not what pictures show. The
-third marked codes and repeated words otherwise, and knew no numbered texts; the second had one bit for the kind of a
-text, long or short; files of the first hold the whole record and its longest text alone."""
+_MAGIC: Final = b"sotto marks 8\n"
+_FORMATS: Final = (_MAGIC, *(b"sotto marks %d\n" % number for number in (7, 6, 5, 4, 3, 2, 1)))
+"""All are read. The sixth and the seventh format wrote cells as ``records/earlier_cells.py`` does. The fifth did not
+know rows of numbers by their numbers, the fourth not what pictures show. The third marked codes and repeated words
+otherwise, and knew no numbered texts; the second had one bit for the kind of a text, long or short; files of the first
+hold the whole record and its longest text alone."""
 OPENING: Final = ".opening"
 """Beside the marks of a data set whose first budget may not be committed yet."""
 _ALL: Final = 2**64 - 1
