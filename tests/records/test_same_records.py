@@ -138,6 +138,10 @@ def test_the_ends_of_the_calendar_are_read_in_every_zone(tmp_path, zone, moment)
     expected = records(*({"n": n, "when": f"{moment}Z", "again": a} for n, a in ((1, "a"), (2, "b")))).fingerprint
     for source in (frame, frame.convert_dtypes(dtype_backend="pyarrow")):
         assert read_private(source).fingerprint == expected
+    none = pd.Series([pd.NaT, pd.NaT], dtype="datetime64[us]").dt.tz_localize(zone)
+    frame = frame.assign(never=none)
+    for source in (frame, frame.convert_dtypes(dtype_backend="pyarrow")):
+        assert read_private(source).fingerprint == expected
 
 
 def test_lists_arrays_and_objects_are_the_same_in_every_format_that_has_them(tmp_path):
@@ -351,6 +355,10 @@ def test_units_told_by_long_arrays_or_many_digits_stay_apart():
 )  # fmt: skip
 def test_one_person_is_one_however_the_numbers_are_written(same):
     assert len(owned(*same, "another").with_public_size()) == 2
+
+
+def test_persons_told_by_tensors_are_told_apart_as_before():
+    assert len(owned(torch.tensor(7), torch.tensor(8), torch.tensor(7)).with_public_size()) == 2
 
 
 def test_numbers_that_differ_are_other_persons():

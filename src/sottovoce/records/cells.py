@@ -101,7 +101,7 @@ def _by_value(value: Any) -> Any:
     """A value with all numbers in it by value and names in order; an array as a list, since its own text is cut short,
     and two persons might be one."""
     shape = getattr(value, "shape", None)
-    if shape == () and hasattr(value, "dtype") and value.dtype.kind in "iufb":
+    if shape == () and isinstance(value, np.generic) and value.dtype.kind in "iufb":
         value = value.item()
     elif shape not in (None, ()) and hasattr(value, "tolist"):
         value = value.tolist()
@@ -208,9 +208,10 @@ class CellTexts:
         if isinstance(value, list | tuple | set | frozenset):
             return self.sequence(value, depth) if depth < DEEPEST else ""
         if hasattr(value, "dtype") and getattr(value, "shape", None) == ():
-            if value.dtype.kind == "M":
+            kind = getattr(value.dtype, "kind", "")
+            if kind == "M":
                 return self.text(str(value), depth)
-            if value.dtype.kind == "m":
+            if kind == "m":
                 return self.plain(value.astype("timedelta64[us]").item(), depth)
             item = value.item()  # of a wide float that Python has not, the same once more
             return self.text(str(item), depth) if type(item) is type(value) else self.plain(item, depth)

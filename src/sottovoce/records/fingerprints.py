@@ -134,22 +134,44 @@ def row_digest(row: Values) -> bytes:
 
 def fingerprint_of_digests(units: Iterable[Iterable[bytes]]) -> str:
     """The same from the digests of rows."""
-    digests = sorted(hashlib.sha256(b"".join(sorted(unit))).digest() for unit in units)
-    return hashlib.sha256(b"sottovoce data set 2\0" + b"".join(digests)).hexdigest()
+    return _of_units(map(_unit_digest, units))
+
+
+def _unit_digest(rows: Iterable[bytes]) -> bytes:
+    return hashlib.sha256(b"".join(sorted(rows))).digest()
+
+
+def _of_units(digests: Iterable[bytes]) -> str:
+    return hashlib.sha256(b"sottovoce data set 2\0" + b"".join(sorted(digests))).hexdigest()
 
 
 def earlier_fingerprints(units: Iterable[Iterable[Values]]) -> list[str]:
     """The fingerprints of the same records where cells were written as in earlier formats, the newest first; most often
     no other ones."""
-    digests: list[list[list[bytes]]] = [[] for _ in EARLIER]
+    digests = [bytearray() for _ in EARLIER]
     for unit in units:
-        for of_format in digests:
-            of_format.append([])
-        for row in unit:
-            same = None if any_may_differ(row) else row_digest(row)
-            for texts, of_format in zip(EARLIER, digests, strict=True):
-                of_format[-1].append(same or hashlib.sha256(_joined(_cells(row, texts))).digest())
-    return [fingerprint_of_digests(of_format) for of_format in digests]
+        rows = [[hashlib.sha256(content).digest() for content in _earlier_contents(row)] for row in unit]
+        for of_format, of_unit in zip(digests, zip(*rows, strict=True), strict=True):
+            of_format.extend(_unit_digest(of_unit))
+    size = hashlib.sha256().digest_size
+    return [
+        _of_units(bytes(of_format[at : at + size]) for at in range(0, len(of_format), size)) for of_format in digests
+    ]
+
+
+def earlier_marks_of(rows: Iterable[Values], key: bytes) -> NDArray[np.uint64]:
+    """The marks of whole records where cells were written as in earlier formats, shape (records, formats)."""
+    marks = array("Q")
+    for row in rows:
+        marks.extend(_whole_mark(key, content) for content in _earlier_contents(row))
+    return np.frombuffer(marks, np.uint64).reshape(-1, len(EARLIER))
+
+
+def _earlier_contents(row: Values) -> list[bytes]:
+    """What a row held in each of the earlier formats."""
+    if not any_may_differ(row):
+        return [_joined(_cells(row))] * len(EARLIER)
+    return [_joined(_cells(row, texts)) for texts in EARLIER]
 
 
 def any_may_differ(row: Values) -> bool:
@@ -186,7 +208,7 @@ def marks_and_sight(rows: Iterable[Values], key: bytes) -> tuple[MarkArray, int]
     names: dict[str, int] = {}
     for place, row in enumerate(rows):
         cells = _cells(row)
-        whole_marks.append(_mark(key, b"record\0" + _joined(cells)))
+        whole_marks.append(_whole_mark(key, _joined(cells)))
         pictures = [(name, text) for name, text in cells if _is_picture(text)]
         numbers = {name: found for name, text in cells if (found := _numbers(text))}
         if numbers:  # the whole record once more, in whatever precision
@@ -388,6 +410,10 @@ def _by_row(places: NDArray[np.int64], marks: NDArray[np.uint64], rows: int) -> 
     texts = np.zeros((rows, int(rank[few].max(initial=-1)) + 1), np.uint64)
     texts[places[few], rank[few]] = marks[few]
     return texts
+
+
+def _whole_mark(key: bytes, content: bytes) -> int:
+    return _mark(key, b"record\0" + content)
 
 
 def _mark(key: bytes, content: bytes) -> int:

@@ -507,7 +507,8 @@ def _in_utc_beyond_years(frame: Any) -> Any:
         if (getattr(kind, "tz", None) or getattr(getattr(kind, "pyarrow_dtype", None), "tz", None)) is None:
             continue
         in_utc = frame.iloc[:, place].dt.tz_convert("UTC")
-        if in_utc.min().year > MINYEAR and in_utc.max().year < MAXYEAR:
+        years = in_utc.dt.year.dropna()
+        if not len(years) or (years.min() > MINYEAR and years.max() < MAXYEAR):
             continue
         try:
             list(frame.iloc[:, place])

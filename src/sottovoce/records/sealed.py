@@ -18,6 +18,7 @@ from itertools import groupby
 from typing import Any, Final, NoReturn, Self, final
 
 import numpy as np
+from numpy.typing import NDArray
 
 from sottovoce.errors import OpaqueError, RecordError
 from sottovoce.records.cells import identity_text, is_missing, names_nobody
@@ -25,6 +26,7 @@ from sottovoce.records.fingerprints import (
     MarkArray,
     any_may_differ,
     earlier_fingerprints,
+    earlier_marks_of,
     fingerprint_of,
     fingerprint_of_digests,
     first_fingerprint,
@@ -348,6 +350,10 @@ class PrivateRecords(Opaque):
         if key not in self._marks:
             self._marks[key] = marks_and_sight(self._whole(), key)
         return self._marks[key]
+
+    def earlier_marks(self, key: bytes) -> NDArray[np.uint64]:
+        """Marks of the whole records in earlier formats, shape (records, formats)."""
+        return earlier_marks_of(self._whole(), key)
 
     def __iter__(self) -> NoReturn:
         raise OpaqueError("PrivateRecords cannot be iterated: it holds private data.")

@@ -27,6 +27,7 @@ from sottovoce.privacy.ledger.opening import open_account, require_known
 from sottovoce.privacy.ledger.registry import default_path, refuse_second
 from sottovoce.privacy.unit import Adjacency
 from sottovoce.records import fingerprints
+from sottovoce.records.earlier_cells import EARLIER as EARLIER_CELLS
 from sottovoce.records.fingerprints import PHRASE, SENTENCE
 from sottovoce.records.sealed import PrivateRecords, PublicRecords, Row
 from sottovoce.store import home, mark_key
@@ -708,6 +709,30 @@ def test_marks_of_the_sixth_format_are_read_and_written_anew(tmp_path):
     assert file.read_bytes().startswith(b"sotto marks 8\n")
     with pytest.raises(LedgerMismatchError, match="no new records"):
         opened(sealed([*rows, {"text": "t99", "label": "a", "spans": [[9, 9]]}]), str(tmp_path / "other.db"))
+
+
+@pytest.mark.parametrize("which", range(len(EARLIER_CELLS)))
+def test_whole_records_are_known_by_marks_of_every_earlier_format(tmp_path, which):
+    """Until they are opened again, the marks that an earlier version kept are all that is known of them."""
+    rows = [{"n": i, "when": f"2024-03-01 12:00:00.{i:06}", "pool": "NA", "at": [["x", 10**40 + i]]} for i in range(20)]
+    path, records = str(tmp_path / "t.db"), sealed(rows)
+    opened(records, path)
+    (file,) = (home() / "ledgers").glob("*.marks")
+    header = file.read_bytes().split(b"\n", 2)[1]
+    earlier, now = records.earlier_marks(mark_key())[:, which], records.marks(mark_key())
+    assert now.shape == (20, 1)
+    assert not np.isin(earlier, now).any()
+    header = json.dumps({**json.loads(header), "width": 1}).encode()
+    file.write_bytes(b"sotto marks 7\n" + header + b"\n" + earlier.astype("<u8").tobytes())
+    one_more = {"n": 99, "when": "2024-03-02 12:00:00.000001", "pool": "Good", "at": []}
+    for number, changed in enumerate(
+        ([*rows, one_more], [*rows[:12], *[{**one_more, "n": i} for i in range(100, 200)]])
+    ):
+        with pytest.raises(LedgerMismatchError, match="no new records"):
+            opened(sealed(changed), str(tmp_path / f"{number}.db"))
+    with pytest.raises(InputError, match="most of these rows are private"):
+        require_public(rows, "q.csv")
+    opened(sealed([{**one_more, "n": i} for i in range(20)]), str(tmp_path / "new.db"))
 
 
 def test_the_first_fingerprint_is_what_it_was():

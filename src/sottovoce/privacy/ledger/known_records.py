@@ -10,8 +10,9 @@ which is a sample that any other file's records can be compared with.
 from __future__ import annotations
 
 import json
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from itertools import chain
 from pathlib import Path
 from typing import Final, final
@@ -28,6 +29,7 @@ from sottovoce.records.fingerprints import (
     SENTENCE,
     TEXTS,
     MarkArray,
+    earlier_marks_of,
     marks_of,
     same_text,
     sight,
@@ -174,7 +176,8 @@ def closest(identity: Identity, apart_from: Iterable[str] = ()) -> Known | None:
     own, leave_out = _file(identity.fingerprint), {_file(fingerprint) for fingerprint in apart_from}
     if own.with_suffix(OPENING).exists():
         leave_out.add(own)
-    return _closest(identity.records.marks(mark_key()), leave_out=leave_out)
+    records, key = identity.records, mark_key()
+    return _closest(records.marks(key), lambda: records.earlier_marks(key), leave_out=leave_out)
 
 
 def require_public(
@@ -206,7 +209,11 @@ def require_public(
             return
         values = [row.values for row in (rows.whole or rows.rows)] if isinstance(rows, PublicRecords) else rows
         unknown = _sample(*beside.marks_and_sight(mark_key())) if own and values and beside is not None else None
-        known = _closest(marks_of(values, mark_key()), fewest=fewest, beside=unknown) if values else None
+        key = mark_key()
+        known = None
+        if values:
+            earlier = partial(earlier_marks_of, values, key)
+            known = _closest(marks_of(values, key), earlier, fewest=fewest, beside=unknown)
     except OSError as error:
         raise unusable(error) from None
     if known is not None and not known.ledger:
@@ -238,19 +245,33 @@ def unusable(error: OSError) -> LedgerUnavailableError:
 
 
 def _closest(
-    marks: MarkArray, fewest: int = 1, leave_out: Collection[Path] = (), beside: _Kept | None = None
+    marks: MarkArray,
+    earlier: Callable[[], NDArray[np.uint64]],
+    fewest: int = 1,
+    leave_out: Collection[Path] = (),
+    beside: _Kept | None = None,
 ) -> Known | None:
-    """Compares a file's marks with those of every remembered data set, one by one and all together."""
+    """Compares a file's marks with those of every remembered data set, one by one and all together.
+
+    Marks that were kept in earlier formats are compared with the whole records as those formats have them, too.
+    """
     main, anywhere = _main(marks), np.zeros(len(marks), bool)
+    before: NDArray[np.uint64] | None = None
     best: Known | None = None
     remembered = (_read(file) for file in _files() if file not in leave_out)
     for kept in chain(remembered, [] if beside is None else [beside]):
         hits = _hits(marks, kept.marks)
+        if not kept.current:
+            before = earlier() if before is None else before
+            hits |= np.isin(before, kept.marks[:, 0]).any(axis=1)
         if not hits.any():
             continue
         anywhere |= hits
         share = _share(hits, main, kept) if np.count_nonzero(hits) >= fewest else 0.0
-        contained = float(_hits(kept.marks, marks).mean())
+        found = _hits(kept.marks, marks)
+        if before is not None and not kept.current:
+            found |= np.isin(kept.marks[:, 0], before)
+        contained = float(found.mean())
         if best is None or max(share, contained) > max(best.share, best.contained):
             best = replace(kept.known, share=share, contained=contained)
     if best is None:
