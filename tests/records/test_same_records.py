@@ -144,6 +144,15 @@ def test_the_ends_of_the_calendar_are_read_in_every_zone(tmp_path, zone, moment)
         assert read_private(source).fingerprint == expected
 
 
+@pytest.mark.parametrize("year", ["-0500", "-0044", "-0001", "0000", "-4713"])
+def test_times_before_our_era_are_the_same_in_every_format(tmp_path, year):
+    frame = pd.DataFrame({"n": [1, 2], "at": np.array([f"{year}-01-02T10:00:00", "2000-01-01T00:00:01"], "M8[ms]")})
+    frame.to_json(tmp_path / "x.jsonl", orient="records", lines=True, date_format="iso")
+    frame.to_csv(tmp_path / "x.csv", index=False)
+    sources = (frame, tmp_path / "x.jsonl", tmp_path / "x.csv")
+    assert len({read_private(source).fingerprint for source in sources}) == 1
+
+
 def test_lists_arrays_and_objects_are_the_same_in_every_format_that_has_them(tmp_path):
     rows = [
         {"text": "x", "tags": ["p", "q"], "more": {"a": 1, "b": None}, "points": [0.1, 2.0]},
@@ -350,7 +359,8 @@ def test_units_told_by_long_arrays_or_many_digits_stay_apart():
     [
         ({"site": 1, "id": 7}, {"id": 7.0, "site": np.int64(1)}), (Decimal(7), Decimal("7.00"), 7, np.float32(7), "7"),
         (["site", 7], ["site", 7.0], ["site", Decimal("7.0")]), (0.5, np.float32(0.5), Decimal("0.50"), "0.5"),
-        (Decimal("1e3"), 1000), (Decimal("12.3400"), 12.34),
+        (Decimal("1e3"), 1000), (Decimal("12.3400"), 12.34), ([0.5], [Decimal("0.50")]), (1e-8, Decimal("0.00000001")),
+        ({1: "a", "b": [2.0]}, {"b": [Decimal(2)], np.float32(1): "a"}), (0.0, Decimal("0E+5"), -0.0),
     ],
 )  # fmt: skip
 def test_one_person_is_one_however_the_numbers_are_written(same):
@@ -363,10 +373,25 @@ def test_persons_told_by_tensors_are_told_apart_as_before():
 
 def test_numbers_that_differ_are_other_persons():
     numbers = [7, 7.5, Decimal("7.25"), Decimal("1e999999999"), Decimal("-1e-999999999"), 10**30, 10**30 + 1]
-    assert len(owned(*numbers, [7, 8], [8, 7]).with_public_size()) == len(numbers) + 2
+    numbers += [Decimal(f"{digit}E-1000000000000000005") for digit in (1, 2)]
+    numbers += [0.1, Decimal("0.1000000000000000055511151231257827"), Decimal("0.10000000000000001")]
+    assert len(owned(*numbers, [7, 8], [8, 7], Decimal("inf")).with_public_size()) == len(numbers) + 3
 
 
-@pytest.mark.parametrize("nobody", [*sorted(NO_VALUE - {""}), " nan ", b"", np.float32("nan"), Decimal("nan")])
+@pytest.mark.parametrize("stream", [False, True])
+@pytest.mark.parametrize("nobody", ["NA", "None", " "])
+def test_a_column_that_names_nobody_is_no_missing_column(tmp_path, nobody, stream):
+    """Where the column is empty everywhere each record is a unit, unless the unit is named."""
+    for rows, refused in (([nobody] * 3, True), ([nobody, "", nobody], True), (["", "", ""], False)):
+        (tmp_path / "x.csv").write_text("group,n\n" + "".join(f"{owner},{n}\n" for n, owner in enumerate(rows)))
+        if refused:
+            with pytest.raises(RecordError, match=r"line 2, field 'group': the privacy unit is missing"):
+                read_private(tmp_path / "x.csv", stream=stream)
+        else:
+            assert read_private(tmp_path / "x.csv", stream=stream).unit == "record"
+
+
+@pytest.mark.parametrize("nobody", [*sorted(NO_VALUE - {""}), " nan ", b"", b"NA", np.float32("nan"), Decimal("nan")])
 def test_a_word_for_no_value_names_no_person(nobody):
     with pytest.raises(RecordError, match=r"line 2, field 'group': the privacy unit is missing.*spell out"):
         owned("a", nobody, "b")

@@ -92,9 +92,9 @@ def names_nobody(value: object) -> bool:
         >>> [names_nobody(v) for v in (None, float("nan"), "nan", b"", "Nan")]
         [True, True, True, True, False]
     """
-    if isinstance(value, str):
-        return value.strip() in NO_VALUE
-    return is_missing(value) or (isinstance(value, bytes | bytearray | memoryview) and not len(value))
+    if isinstance(value, bytes | bytearray | memoryview):
+        value = bytes(value).decode("utf-8", "backslashreplace")
+    return value.strip() in NO_VALUE if isinstance(value, str) else is_missing(value)
 
 
 def _by_value(value: Any) -> Any:
@@ -111,19 +111,29 @@ def _by_value(value: Any) -> Any:
         parts = [_by_value(part) for part in value]
         return parts if isinstance(value, list) else tuple(parts)
     if isinstance(value, dict):
-        return {name: _by_value(value[name]) for name in sorted(value, key=repr)}
+        named = {_by_value(name): _by_value(part) for name, part in value.items()}
+        return {name: named[name] for name in sorted(named, key=repr)}
     return value
 
 
 def _number_by_value(value: float | Decimal) -> Any:
-    """A whole number as one, if it has no more digits than a text may have; another decimal without closing zeros."""
-    if isinstance(value, Decimal):
-        if not value.is_finite():
-            return value
-        value = value.normalize(context(max(len(value.as_tuple().digits), 1)))
-        whole = value == value.to_integral_value() and value.adjusted() < LONGEST_NUMBER // 2
-        return int(value) if whole else value
-    return int(value) if value.is_integer() else value
+    """A whole number as one, if it has no more digits than a text may have; another decimal as the float that is
+    written so, or without closing zeros."""
+    if isinstance(value, float):
+        return int(value) if value.is_integer() else value
+    sign, digits, exponent = value.as_tuple()
+    if not isinstance(exponent, int):  # infinity
+        return value
+    kept = len(digits)
+    while kept > 1 and digits[kept - 1] == 0:
+        kept -= 1
+    if digits == (0,) * len(digits):
+        return 0
+    value = Decimal((sign, digits[:kept], exponent + len(digits) - kept))
+    if exponent + len(digits) - kept >= 0 and value.adjusted() < LONGEST_NUMBER // 2:
+        return int(value)
+    nearest = float(value)
+    return nearest if math.isfinite(nearest) and Decimal(repr(nearest)) == value else value
 
 
 PICTURES: Final = (".png", ".jpg", ".jpeg")
@@ -201,7 +211,7 @@ class CellTexts:
         if isinstance(value, timedelta):  # pandas' own ones too, but for their nanoseconds
             return f"{value.days} days {_clock(value)}"
         if isinstance(value, date | time):
-            return self.text(value.isoformat(), depth)
+            return self.text(self.written(value), depth)
         return self._plain_of_other(value, depth)
 
     def _plain_of_other(self, value: Any, depth: int) -> Any:
@@ -239,17 +249,22 @@ class CellTexts:
         plain = ["" if is_missing(part) else self.plain(part, depth + 1) for part in value]
         return sorted(plain, key=str) if isinstance(value, set | frozenset) else plain
 
+    def written(self, value: date | time) -> str:
+        """A date or a time as text."""
+        return value.isoformat()
+
     def pairs(self, value: Any) -> list[tuple[Any, Any]] | None:
         """The pairs of a list that may be a map: of two parts each, the first of which is no list or object."""
         if not value or isinstance(value, set | frozenset):
             return None
-        parts = [
-            self.values(part) if getattr(part, "shape", ()) == (2,) and hasattr(part, "dtype") else part
-            for part in value
-        ]
+        parts = [self.values(part) if self.may_be_pair(part) else part for part in value]
         if all(isinstance(part, list | tuple) and len(part) == 2 and _may_be_a_name(part[0]) for part in parts):
             return [(name, part) for name, part in parts]
         return None
+
+    def may_be_pair(self, part: Any) -> bool:
+        """Whether a part is an array of two values."""
+        return getattr(part, "shape", ()) == (2,) and hasattr(part, "dtype")
 
     def mapping(self, items: Iterable[tuple[Any, Any]], depth: int) -> Any:
         """A mapping of what is not missing. Where two names are one text, all pairs, in an order of their own."""
@@ -415,7 +430,7 @@ _DURATION: Final = re.compile(r"(-?[0-9]{1,9}) days?,?(?: \+?([0-9]{1,2}):([0-9]
 _ISO_DURATION: Final = re.compile(r"P(-?[0-9]{1,9})DT([0-9]{1,2})H([0-9]{1,2})M([0-9]{1,2})(?:\.([0-9]{1,9}))?S")
 """As pandas writes a duration into JSON."""
 _MOMENT: Final = re.compile(
-    r"(?:(-?[0-9]{4,6})-([0-9]{2})-([0-9]{2}))?[T ]?"
+    r"(?:(-[0-9]{1,6}|[0-9]{4,6})-([0-9]{2})-([0-9]{2}))?[T ]?"
     r"(?:([0-9]{1,2}):([0-9]{2})(?::([0-9]{2})(?:[.,]([0-9]{1,9}))?)?)? ?(Z|UTC|[+-][0-9]{2}(?::?[0-9]{2}){0,2})?"
 )
 

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from datetime import MAXYEAR, MINYEAR, date, datetime, time, timedelta
 from decimal import Decimal
 from typing import Any, ClassVar, Final, final
@@ -17,7 +17,8 @@ from sottovoce.records.cells import LONGEST_PLAIN, CellTexts, composed, is_missi
 _BOOLEANS: Final = {"True": "true", "TRUE": "true", "False": "false", "FALSE": "false"}
 _YEARS: Final = re.compile(r"(?!0000)[0-9]{4}-|[0-9]{1,2}:")
 """A date within Python's years, or a time of day."""
-_EDGE: Final = re.compile(r"-[0-9]{4}|[0-9]{5,6}-|(?:0000|0001|9999)-|[0-9T: -]*:[0-9]{2}[.,]")
+_SHORT_YEAR: Final = re.compile(r"-[0-9]{1,3}-")
+_EDGE: Final = re.compile(r"-[0-9]{1,6}-|[0-9]{5,6}-|(?:0000|0001|9999)-|[0-9T: -]*:[0-9]{2}[.,]")
 """A time beyond or at the edge of Python's years, or one with a fraction of a second."""
 _DIGITS: Final = frozenset("+-.0123456789")
 _SAME: Final = frozenset({bool, date, timedelta})
@@ -25,7 +26,8 @@ _SAME: Final = frozenset({bool, date, timedelta})
 
 
 class _FourthFormat(CellTexts):
-    """Counted times to the nanosecond, infinity, fewer words for no value, and names of columns as they were."""
+    """Counted times to the nanosecond, infinity, fewer words for no value, names of columns as they were, and years
+    between -999 and -1 as texts, in a data frame as NumPy writes them."""
 
     words: ClassVar[Mapping[str, str]] = {
         **_BOOLEANS, "Infinity": "inf", "+Infinity": "inf", "-Infinity": "-inf",
@@ -35,16 +37,22 @@ class _FourthFormat(CellTexts):
     def _column(self, name: str) -> str:
         return name
 
+    def written(self, value: date | time) -> str:
+        moment: Callable[[], object] | None = getattr(value, "to_numpy", None)
+        if moment is None or not isinstance(value, datetime) or MINYEAR <= value.year <= MAXYEAR:
+            return value.isoformat()
+        return f"{moment()}Z" if value.tzinfo else str(moment())
+
     def moment(self, text: str) -> str | None:
-        return moment_text(text, 9)
+        return None if _SHORT_YEAR.match(text) else moment_text(text, 9)
 
     def infinity(self, *, positive: bool) -> str:
         return "inf" if positive else "-inf"
 
 
 class _ThirdFormat(_FourthFormat):
-    """Took long numbers, times beyond Python's years, and some words for texts, and times in nanoseconds that NumPy has
-    in arrays for numbers."""
+    """Took long numbers, times beyond Python's years, and some words for texts, times in nanoseconds that NumPy has in
+    arrays for numbers, and two bytes for a pair."""
 
     words: ClassVar[Mapping[str, str]] = {**_BOOLEANS, "Infinity": "inf", "NaT": ""}
 
@@ -53,6 +61,12 @@ class _ThirdFormat(_FourthFormat):
 
     def values(self, array: Any) -> Any:
         return array.tolist()
+
+    def written(self, value: date | time) -> str:
+        return value.isoformat()
+
+    def may_be_pair(self, part: Any) -> bool:
+        return getattr(part, "shape", ()) == (2,)
 
     def plain_text(self, text: str) -> str:
         return text if len(text) > LONGEST_PLAIN else super().plain_text(text)

@@ -416,7 +416,8 @@ class _FirstLook:
         self._digests, self._begins = bytearray(), bytearray()
         self._ids, self._runs = array("Q"), array("Q")
         self._before: str | None = None
-        self._without, self._first_without = 0, 0
+        self._absent, self._without = 0, 0
+        self._first_without: int | None = None
         self.rows = 0
 
     def at(self, row: Row, whole: Row) -> None:
@@ -431,8 +432,9 @@ class _FirstLook:
             _refuse_two_columns(row, self._unit, self._source)
         value = row.identity(self._column)
         if names_nobody(value):
+            self._absent += is_missing(value)
             self._without += 1
-            self._first_without = self._first_without or row.line
+            self._first_without = row.line if self._first_without is None else self._first_without
             return
         text = identity_text(value)
         self._begins.append(text != self._before)
@@ -442,7 +444,7 @@ class _FirstLook:
 
     def chosen(self, source: str) -> str:
         """The unit; errors as for ``_choose_unit``."""
-        return _chosen(self._unit, self.rows, self._without, self._first_without, source)
+        return _chosen(self._unit, self._absent == self.rows, self._first_without, source)
 
     @property
     def stand_together(self) -> bool:
@@ -499,8 +501,11 @@ def _choose_unit(rows: Sequence[Row], unit: str | None, source: str) -> str:
     if unit and unit != RECORD_UNIT:
         for row in rows:
             _refuse_two_columns(row, unit, source)
-    without = [row.line for row in rows if names_nobody(row.identity(column))] if unit != RECORD_UNIT else []
-    return _chosen(unit, len(rows), len(without), without[0] if without else 0, source)
+    if unit == RECORD_UNIT:
+        return unit
+    without = [row.line for row in rows if names_nobody(row.identity(column))]
+    absent = len(without) == len(rows) and all(is_missing(row.identity(column)) for row in rows)
+    return _chosen(unit, absent, without[0] if without else None, source)
 
 
 def _refuse_two_columns(row: Row, unit: str, source: str) -> None:
@@ -516,11 +521,11 @@ def _refuse_two_columns(row: Row, unit: str, source: str) -> None:
         )
 
 
-def _chosen(unit: str | None, rows: int, without: int, first: int, source: str) -> str:
-    """The unit, where so many rows lack its column, the first of which stands in this line."""
-    if unit == RECORD_UNIT or (unit is None and without == rows):
+def _chosen(unit: str | None, absent: bool, first: int | None, source: str) -> str:
+    """The unit, where no row may have its column, and the first row that names nobody there stands in this line."""
+    if unit == RECORD_UNIT or (unit is None and absent):
         return RECORD_UNIT
-    if without:
+    if first is not None:
         raise RecordError(
             "the privacy unit is missing",
             file=source,
