@@ -42,9 +42,10 @@ def test_a_text_draws_what_is_charged(right, tokens, texts):
     ("right", "texts"),
     [
         (decoders.NoisyRowThenToken(), 12),
-        (decoders.NoisyRowBehindATest(), 38),
+        (decoders.NoisyRowBehindATest(), 164),
+        (decoders.AsksUntilYes(), 78),
         (decoders.TokenOfASet(), 22),
-        (decoders.RowBehindASetAndATest(), 56),
+        (decoders.RowBehindASetAndATest(), 94),
     ],
     ids=name,
 )
@@ -94,6 +95,8 @@ class OwnCoins(decoders.Own):
         (decoders.NineRowsBehindASet(), 4, 1, "price", "draws of a text of . tokens cost .* its event"),
         (decoders.TwoRowsBehindASetAndATest(), 1, 1, "price", "3 draws of a text of 1 tokens cost"),
         (decoders.TwoRowsBehindASetAndATest(), 4, 1, "price", "draws of a text of [34] tokens cost"),
+        (decoders.NineRowsBehindACoin(), 4, 1, "price", "draws of a text of . tokens cost"),
+        (decoders.NineRowsBehindTheOtherSide(), 4, 1, "price", "draws of a text of . tokens cost"),
         (decoders.RowsBehindADifference(), 2, 1, "price", "draws of a text of 2 tokens cost"),
         (decoders.PrefersAgreement(), 1, 1, "price", "2 draws of a text of 1 tokens cost"),
         (SaysMore(), 2, 1, "price", "says that a text spent"),

@@ -7,6 +7,7 @@ Assumes     Coins of an entry's own are the same in two worlds where as many are
 
 from __future__ import annotations
 
+from collections import deque
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Final, final
@@ -71,20 +72,19 @@ class Way:
     Attributes:
         first: What the first of them say, one after another, each with its kind: where another kind comes up, behind
             another coin, it is drawn.
-        tests: The answer of every threshold test behind those; ``None`` where they are drawn.
-        sets_fail: Whether every proposed set behind those fails; else they are drawn.
+        alike: By kind, what all of that kind say behind those: yes, a set that passes, or no. A kind that is not there
+            is drawn.
     """
 
     first: tuple[tuple[Any, Any], ...] = ()
-    tests: bool | None = None
-    sets_fail: bool = False
+    alike: tuple[tuple[Any, bool], ...] = ()
 
     @property
     def teller(self) -> Teller | None:
         """Tells it, in one run after another; ``None`` where there is nothing to tell."""
         if self == Way():
             return None
-        last, asked = -1, 0
+        last, asked, alike = -1, 0, dict(self.alike)
 
         def told(number: int, draw: Draw) -> Any:
             nonlocal last, asked
@@ -97,35 +97,52 @@ class Way:
             if asked <= len(self.first):
                 same, outcome = self.first[asked - 1]
                 return outcome if same == _asked_kind(draw) else NotImplemented
-            if draw.test is not None:
-                return NotImplemented if self.tests is None else self.tests
-            return None if self.sets_fail else NotImplemented
+            answer = alike.get(_asked_kind(draw))
+            if answer is None or asked > FORCED:
+                return NotImplemented
+            return answered(draw, answer)
 
         return told
 
 
-MOST_WAYS: Final = 9
-"""Ways that are tried at most: all that three questions can be answered, and their coins."""
+def answered(draw: Draw, answer: bool) -> Any:
+    """What a test says that is answered so, or a set: what leads passes, or nothing."""
+    if draw.test is not None:
+        return answer
+    return _leading(draw.aggregate.values, draw.mechanism.k) if answer else None
+
+
+def _leading(values: Any, count: int) -> tuple[int, ...]:
+    return tuple(sorted(np.argsort(-values, kind="stable")[:count].tolist()))
+
+
+FORCED: Final = 200
+"""Questions of one run from which on none is answered alike: an entry may ask until it has another answer."""
+MOST_WAYS: Final = 12
+"""Ways that differ and are tried at most: all that three questions can be answered, and their coins."""
 FEW_ASKED: Final = 3
-"""Of so many questions every answer is tried; of more, all yes, all no, and the first two and the last otherwise."""
+"""Of so many questions every answer is tried; of more, the first two and the last otherwise, and all of a kind
+alike."""
 
 
 @final
 class Ways:
     """Every way in which tests and sets of an entry can come out, the likely and the unlikely ones.
 
-    Iterating gives the way that is drawn, then those that came up meanwhile: behind every answer that was told there
-    may be a question that nobody had asked before.
+    Iterating gives the way that is drawn, those in which all of a kind are answered alike, then those that came up
+    meanwhile: behind every answer that was told there may be a question that nobody had asked before.
     """
 
     def __init__(self) -> None:
-        self._ways, self._met = [Way()], set[tuple[Any, ...]]()
+        self._alike, self._others = deque([Way()]), deque[Way]()
+        self._known, self._met = {Way()}, set[tuple[Any, ...]]()
+        self._heard, self._thrown = set[tuple[Any, ...]](), set[Way]()
 
     def __iter__(self) -> Iterator[Way]:
-        number = 0
-        while number < len(self._ways):
-            yield self._ways[number]
-            number += 1
+        for _ in range(2 * MOST_WAYS):  # one that leads to nothing new makes room for another
+            if len(self._heard) + len(self._thrown) >= MOST_WAYS or not (self._alike or self._others):
+                return
+            yield (self._alike or self._others).popleft()
 
     def saw(self, way: Way, tapes: Sequence[Tape], *, thrown: bool) -> None:
         """Notes what a way led to.
@@ -137,51 +154,39 @@ class Ways:
         """
         asked = [(number, draw) for number, draw in enumerate(tapes[0].draws) if is_asked(draw)]
         said = tuple((_asked_kind(draw), draw.outcome) for _, draw in asked)
-        if not thrown:
-            self._met |= {said[:length] for length in range(len(said) + 1)}
-        behind = range(len(way.first), len(asked))
-        if len(behind) > FEW_ASKED:
-            self._all_alike(way, [draw for _, draw in asked[len(way.first) :]])
-            self._all_pass(way, asked, said, tapes)
-            behind_tried: Sequence[int] = sorted({behind[0], behind[1], behind[-1]})
+        if thrown:
+            self._thrown.add(way)
+        elif said in self._heard:
+            return
         else:
-            behind_tried = behind
-        for at in behind_tried:
+            self._heard.add(said)
+            if not way.alike:
+                self._met |= {said[:length] for length in range(len(said) + 1)}
+        behind: Sequence[int] = range(len(way.first), len(asked))
+        if len(behind) > 1:
+            self._all_alike(way, [draw for _, draw in asked[len(way.first) :]], thrown=thrown)
+        if len(behind) > FEW_ASKED:
+            behind = sorted({behind[0], behind[1], behind[-1]})
+        for at in behind:
             number, draw = asked[at]
             for other in _otherwise(number, draw, tapes):
                 self._add(replace(way, first=(*said[:at], (said[at][0], other))), thrown=thrown)
 
-    def _all_alike(self, way: Way, draws: Sequence[Draw]) -> None:
-        """All yes, and all no."""
-        if way.tests is None and any(draw.test for draw in draws):
+    def _all_alike(self, way: Way, draws: Sequence[Draw], *, thrown: bool) -> None:
+        """All of a kind say yes, and all no, where they do not by themselves."""
+        for kind_of_all in dict.fromkeys(map(_asked_kind, draws)):
+            if kind_of_all in dict(way.alike):
+                continue
+            yes = [draw.outcome not in (None, False) for draw in draws if _asked_kind(draw) == kind_of_all]
             for answer in (True, False):
-                self._add(replace(way, tests=answer), thrown=True)
-        if not way.sets_fail and any(draw.test is None and draw.outcome is not None for draw in draws):
-            self._add(replace(way, sets_fail=True), thrown=True)
-
-    def _all_pass(
-        self, way: Way, asked: Sequence[tuple[int, Draw]], said: tuple[tuple[Any, Any], ...], tapes: Sequence[Tape]
-    ) -> None:
-        """Every set passes, with tests as they came out, and where there are any, with all of them saying yes."""
-        passing = list(said)
-        for at in range(len(way.first), len(asked)):
-            number, draw = asked[at]
-            if draw.test is None and draw.outcome is None:
-                passing[at] = (said[at][0], *_otherwise(number, draw, tapes))
-        if passing == list(said):
-            return
-        self._add(replace(way, first=tuple(passing)), thrown=True)
-        tests = [at for at in range(len(way.first), len(asked)) if asked[at][1].test is not None]
-        for at in tests:
-            passing[at] = (said[at][0], True)
-        if tests:
-            self._add(replace(way, first=tuple(passing)), thrown=True)
+                if thrown or yes.count(answer) < len(yes):
+                    self._add(replace(way, alike=(*way.alike, (kind_of_all, answer))), thrown=True)
 
     def _add(self, way: Way, *, thrown: bool) -> None:
-        if way not in self._ways and len(self._ways) < MOST_WAYS and (thrown or way.first not in self._met):
-            self._ways.append(way)
-            if not thrown:
-                self._met.add(way.first)
+        if way in self._known or (not thrown and not way.alike and way.first in self._met):
+            return
+        self._known.add(way)
+        (self._others if way.first else self._alike).append(way)
 
 
 def _otherwise(number: int, draw: Draw, tapes: Sequence[Tape]) -> Iterator[Any]:
@@ -195,8 +200,7 @@ def _otherwise(number: int, draw: Draw, tapes: Sequence[Tape]) -> Iterator[Any]:
         yield None
     else:
         values = [tape.draws[number].aggregate.values for tape in tapes if _is_there(number, draw, tape)]
-        leading = np.argsort(-np.sum(values, axis=0), kind="stable")[: draw.mechanism.k]
-        yield tuple(sorted(leading.tolist()))
+        yield _leading(np.sum(values, axis=0), draw.mechanism.k)
 
 
 def _is_there(number: int, draw: Draw, tape: Tape) -> bool:

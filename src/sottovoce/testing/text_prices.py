@@ -14,10 +14,8 @@ Sources     specification 6.2, 6.5.
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from itertools import islice
+from itertools import count, islice, product
 from typing import Any, Final, NamedTuple
-
-import numpy as np
 
 from sottovoce.methods.decoding.decoder import DecodingPlan
 from sottovoce.models.stepper import Step
@@ -25,8 +23,8 @@ from sottovoce.privacy.accounting.event_cost import cost_of
 from sottovoce.testing import text_worlds as worlds
 from sottovoce.testing.draw_losses import event_of
 from sottovoce.testing.draw_tape import Draw, Tape, Teller
-from sottovoce.testing.drawn_texts import drawn_on_tape
-from sottovoce.testing.replays import Way, Ways, is_asked, seen, teller
+from sottovoce.testing.drawn_texts import DrawnText, drawn_on_tape
+from sottovoce.testing.replays import FORCED, Way, Ways, answered, is_asked, seen, teller
 from sottovoce.testing.report import ContractError, must_not_raise
 
 
@@ -58,8 +56,8 @@ number is private, none as well.
 """
 SEEDS: Final = 4
 """Short texts that are drawn of each of the first two: what follows tests between tokens differs from text to text."""
-FORCED: Final = 200
-"""Answers of one text that are forced at most: a decoder may ask until it has another one."""
+COINS: Final = 8
+"""Seeds that answers are told at, of a decoder that throws coins of its own: it may ask behind some of them alone."""
 SHORT: Final = 3
 """Tokens of a text of which every answer is told, and not all alike alone."""
 SLACK: Final = 1e-9
@@ -85,9 +83,9 @@ def price_of_drawn_texts(plan: DecodingPlan, subject: str, world: str, *, texts:
         return 0
     compared, charged = 0, cost_of(plan.event).rho / plan.setting.texts
     for text in TEXTS:
-        for seed, told, tapes in _runs(plan, texts if text.allowed else max(1, texts // 2)):
-            chooser, tape = _drawn(plan, subject, world, text, seed, told)
-            tapes.append(tape)
+        for seed, told, drawn in _runs(plan, texts if text.allowed else max(1, texts // 2)):
+            drawn.append(_drawn(plan, subject, world, text, seed, told))
+            chooser, tape = drawn[0].chooser, drawn[0].tape
             with must_not_raise("price", subject, "what a text spent", world):
                 stated = cost_of(chooser.spent).rho
             cost = _cost(tape, tape.draws)
@@ -110,32 +108,35 @@ def price_of_drawn_texts(plan: DecodingPlan, subject: str, world: str, *, texts:
     return compared
 
 
-def _runs(plan: DecodingPlan, texts: int) -> Iterator[tuple[int, Teller | None, list[Tape]]]:
+def _runs(plan: DecodingPlan, texts: int) -> Iterator[tuple[int, Teller | None, list[DrawnText]]]:
     """Texts of one kind: as they are drawn; and where tests or sets are asked, with all of them answered alike, each
     kind alike, and in short texts in every way.
 
     Yields:
-        A seed, what is told, and where the text's tape goes.
+        A seed, what is told, and where the text goes.
     """
-    ways, asked, kinds = Ways(), False, set[bool]()
-    for seed in range(texts):
-        yield seed, None, (tapes := list[Tape]())
-        (tape,) = tapes
-        if seed == 0:
-            ways.saw(Way(), tapes, thrown=False)
-            asked = bool(tape.others) or any(map(is_asked, tape.draws))
-    if not asked:
-        return
-    for alike in (True, False):
-        for answer in (False, True):
+    asking: list[tuple[int, Ways]] = []
+    seeds = texts
+    for seed in count():
+        if seed == seeds:
+            break
+        yield seed, None, (drawn := list[DrawnText]())
+        (text,) = drawn
+        if seed == 0 and text.coins:
+            seeds = max(texts, COINS)
+        if (seed == 0 or text.coins) and (text.tape.others or any(map(is_asked, text.tape.draws))):
+            asking.append((seed, Ways()))
+            asking[-1][1].saw(Way(), [text.tape], thrown=False)
+    for place, (seed, ways) in enumerate(asking):
+        kinds = set[bool]()
+        for alike, answer in product((True, False), repeat=2):
             if alike or len(kinds) > 1:
-                yield 0, _answering(tests=answer, sets=answer == alike), (tapes := list[Tape]())
-                kinds |= {draw.test is None for draw in tapes[0].draws if is_asked(draw)}
-    if plan.setting.tokens > SHORT:
-        return
-    for way in islice(ways, 1, None):
-        yield 0, way.teller, (tapes := list[Tape]())
-        ways.saw(way, tapes, thrown=False)
+                yield seed, _answering(tests=answer, sets=answer == alike), (drawn := list[DrawnText]())
+                kinds |= {draw.test is None for draw in drawn[0].tape.draws if is_asked(draw)}
+        if plan.setting.tokens <= SHORT and place < 2:
+            for way in islice(ways, 1, None):
+                yield seed, way.teller, (drawn := list[DrawnText]())
+                ways.saw(way, [drawn[0].tape], thrown=False)
 
 
 def _answering(*, tests: bool, sets: bool) -> Teller:
@@ -146,10 +147,7 @@ def _answering(*, tests: bool, sets: bool) -> Teller:
         if not is_asked(draw) or not left[0]:
             return NotImplemented
         left[0] -= 1
-        if draw.test is not None:
-            return tests
-        leading = np.argsort(-draw.aggregate.values, kind="stable")[: draw.mechanism.k]
-        return tuple(sorted(leading.tolist())) if sets else None
+        return answered(draw, tests if draw.test is not None else sets)
 
     return told
 
@@ -167,7 +165,7 @@ def _private(plan: DecodingPlan, subject: str, world: str, text: Text, seed: int
     for experts in (experts for experts in others if experts != text.experts):
         lost: list[int] = []
         told, again = teller(first, lost), text._replace(experts=experts)
-        tape = _drawn(plan, subject, world, again, seed, told)[1]
+        tape = _drawn(plan, subject, world, again, seed, told).tape
         same = len(tape.draws) if not lost else lost[0]
         private |= set(range(same, len(first.draws)))
         private |= {
@@ -185,11 +183,10 @@ def _drawn(
     text: Text,
     seed: int,
     told: Teller | None = None,
-) -> tuple[Any, Tape]:
+) -> DrawnText:
     """A text, and what was drawn for it."""
 
     def step(_: Sequence[int]) -> Step:
         return worlds.step_beside(text.public, text.experts)
 
-    drawn = drawn_on_tape(plan, step, subject, world, seed, allowed=text.allowed, told=told)
-    return drawn.chooser, drawn.tape
+    return drawn_on_tape(plan, step, subject, world, seed, allowed=text.allowed, told=told)

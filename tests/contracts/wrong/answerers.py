@@ -618,6 +618,35 @@ class CompanionsOfEverySet(CompanionsOfSets):
 
 
 @dataclass(frozen=True)
+class CompanionsOfEveryPair(CompanionsOfSets):
+    """A word of each of three groups as a set, two where that fails, and a companion for every pair: one is charged."""
+
+    groups = 3
+    most = 1
+
+    def event(self, setting):
+        proposed = SelfComposedDpEvent(ProposeTestRelease(self.sigma, self.lost, 1).event, 2 * self.groups)
+        return ComposedDpEvent([proposed, SelfComposedDpEvent(BoundedRange(self.eta), self.most)])
+
+    def calibrated(self, price, setting):
+        found = super().calibrated(price, setting)
+        return replace(found, sigma=self.sigma or found.sigma * 2**0.5, lost=self.lost or found.lost / 2)
+
+    def draw(self, setting, experts, public, randomness):
+        counts, words, companions = self.counts(experts, public), [], []
+        for group in range(self.groups):
+            own = Scores(
+                counts.values[group :: self.groups], sensitivity=counts.sensitivity, adjacency=counts.adjacency
+            )
+            found = ProposeTestRelease(self.sigma, self.lost, 1).release(own, randomness)
+            pair = None if found else ProposeTestRelease(self.sigma, self.lost, 2).release(own, randomness)
+            words += [public.universe[group :: self.groups][place] for place in found or pair or ()]
+            if pair:
+                companions.append(public.universe[Exponential(self.eta).select(counts, randomness)])
+        return self.outcome(" ".join([*words, *companions]), experts)
+
+
+@dataclass(frozen=True)
 class QuotesTheFirst(OneKeyword):
     """The keyword with what follows it in the first text that has it."""
 

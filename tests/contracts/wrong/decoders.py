@@ -739,6 +739,60 @@ class RowsBehindADifference(NoisyRowBehindATest):
     sampler: ClassVar[type[TokenSampler]] = _RowsBehindADifferenceSampler
 
 
+class _UntilYesSampler(_TestedRowSampler):
+    """Asks a run the same thing until it says yes, which is free, then a row."""
+
+    def _draw(self, step, public):
+        adjacency, rows = self._plan.setting.adjacency, _rows_of(step)
+        above = self._plan.decoder.mechanisms(self._plan)[1]
+        run = above.start(1 << 16, sensitivity=1 << 17, adjacency=adjacency, randomness=self._randomness)
+        (sums,) = summed(_with_rows(step, rows.clone()).blocks, public, [Probabilities(16)])
+        while not run.above(Counts([int(sums[0])], l1=1 << 17, adjacency=adjacency)):
+            pass
+        return self._chosen(self._released(_with_rows(step, rows), public), public)
+
+
+@dataclass(frozen=True)
+class AsksUntilYes(NoisyRowBehindATest):
+    """Right: a run a token, asked until it says yes, and a row."""
+
+    sampler: ClassVar[type[TokenSampler]] = _UntilYesSampler
+
+
+class _CoinATextSampler(_TestedRowSampler):
+    """A coin for each text says whether a test is asked, and its yes how many rows."""
+
+    tested = None
+
+    def _draw(self, step, public):
+        adjacency, rows, count = self._plan.setting.adjacency, _rows_of(step), 1
+        if self.tested is None:
+            self.tested = self._randomness.below(2) == self._plan.decoder.side
+        if self.tested:
+            above = self._plan.decoder.mechanisms(self._plan)[1]
+            run = above.start(1 << 27, sensitivity=1 << 17, adjacency=adjacency, randomness=self._randomness)
+            (sums,) = summed(_with_rows(step, rows.clone()).blocks, public, [Probabilities(16)])
+            if run.above(Counts([int(sums.max())], l1=1 << 17, adjacency=adjacency)):
+                count = 9
+        seen = [self._released(_with_rows(step, rows.clone()), public) for _ in range(count)]
+        return self._chosen(sum(seen), public)
+
+
+@dataclass(frozen=True)
+class NineRowsBehindACoin(NoisyRowBehindATest):
+    """Releases nine rows and charges one, where a coin has a test asked and that says yes."""
+
+    sampler: ClassVar[type[TokenSampler]] = _CoinATextSampler
+    side: ClassVar[int] = 0
+
+
+@dataclass(frozen=True)
+class NineRowsBehindTheOtherSide(NineRowsBehindACoin):
+    """The same behind the coin's other side."""
+
+    side = 1
+
+
 class _SureSampler(_TestedRowSampler):
     def _draw(self, step, public):
         adjacency, rows = self._plan.setting.adjacency, _rows_of(step)
