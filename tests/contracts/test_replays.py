@@ -176,6 +176,16 @@ def test_sets_of_a_kind_all_pass_behind_others_that_fail_or_pass(topics):
     assert {(None,) * topics, ((0,), None) * topics, ((0,), LEADING) * topics} <= found
 
 
+@pytest.mark.parametrize("sizes", [(3, 4, 5, 6), (7, 6, 5, 4, 3, 2)])
+def test_sets_of_one_size_all_pass_among_whatever_candidates(sizes):
+    def entry(drawn, _):
+        for size in sizes:
+            counts = Scores([*range(size, 0, -1)], sensitivity=1, adjacency=Adjacency.ADD_REMOVE)
+            drawn(replace(ONE, aggregate=counts), None)
+
+    assert {((0,),) * len(sizes), (None,) * len(sizes)} <= told(entry)[0]
+
+
 def test_an_entry_that_asks_until_it_has_a_yes_comes_to_an_end():
     def entry(drawn, _):
         while not drawn(TEST, True):

@@ -97,6 +97,8 @@ class OwnCoins(decoders.Own):
         (decoders.TwoRowsBehindASetAndATest(), 4, 1, "price", "draws of a text of [34] tokens cost"),
         (decoders.NineRowsBehindACoin(), 4, 1, "price", "draws of a text of . tokens cost"),
         (decoders.NineRowsBehindTheOtherSide(), 4, 1, "price", "draws of a text of . tokens cost"),
+        (decoders.NineRowsBehindAYesAndACoin(), 4, 1, "price", "draws of a text of . tokens cost"),
+        (decoders.NineRowsBehindAYesAndItsOtherSide(), 4, 1, "price", "draws of a text of . tokens cost"),
         (decoders.RowsBehindADifference(), 2, 1, "price", "draws of a text of 2 tokens cost"),
         (decoders.PrefersAgreement(), 1, 1, "price", "2 draws of a text of 1 tokens cost"),
         (SaysMore(), 2, 1, "price", "says that a text spent"),

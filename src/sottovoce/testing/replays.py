@@ -72,12 +72,12 @@ class Way:
     Attributes:
         first: What the first of them say, one after another, each with its kind: where another kind comes up, behind
             another coin, it is drawn.
-        alike: By kind, what all of that kind say behind those: yes, a set that passes, or no. A kind that is not there
-            is drawn.
+        alike: What all tests say behind those, or all sets of one size: yes, so that a set passes, or no. Of others
+            it is drawn.
     """
 
     first: tuple[tuple[Any, Any], ...] = ()
-    alike: tuple[tuple[Any, bool], ...] = ()
+    alike: tuple[tuple[int | None, bool], ...] = ()
 
     @property
     def teller(self) -> Teller | None:
@@ -97,7 +97,7 @@ class Way:
             if asked <= len(self.first):
                 same, outcome = self.first[asked - 1]
                 return outcome if same == _asked_kind(draw) else NotImplemented
-            answer = alike.get(_asked_kind(draw))
+            answer = alike.get(_alike_kind(draw))
             if answer is None or asked > FORCED:
                 return NotImplemented
             return answered(draw, answer)
@@ -174,10 +174,10 @@ class Ways:
 
     def _all_alike(self, way: Way, draws: Sequence[Draw], *, thrown: bool) -> None:
         """All of a kind say yes, and all no, where they do not by themselves."""
-        for kind_of_all in dict.fromkeys(map(_asked_kind, draws)):
+        for kind_of_all in dict.fromkeys(map(_alike_kind, draws)):
             if kind_of_all in dict(way.alike):
                 continue
-            yes = [draw.outcome not in (None, False) for draw in draws if _asked_kind(draw) == kind_of_all]
+            yes = [draw.outcome not in (None, False) for draw in draws if _alike_kind(draw) == kind_of_all]
             for answer in (True, False):
                 if thrown or yes.count(answer) < len(yes):
                     self._add(replace(way, alike=(*way.alike, (kind_of_all, answer))), thrown=True)
@@ -210,6 +210,11 @@ def _is_there(number: int, draw: Draw, tape: Tape) -> bool:
 def _asked_kind(draw: Draw) -> tuple[Any, ...]:
     """What must be the same for an answer to be told: a set holds so many of so many candidates."""
     return (*kind(draw), draw.test is not None, getattr(draw.mechanism, "k", None))
+
+
+def _alike_kind(draw: Draw) -> int | None:
+    """What is answered alike: all tests (``None``), and sets by how many they hold."""
+    return None if draw.test is not None else int(draw.mechanism.k)
 
 
 def replayed(made: Callable[[int, Teller | None], tuple[list[Tape], list[int]]]) -> Iterator[list[Tape]]:

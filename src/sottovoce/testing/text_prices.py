@@ -115,28 +115,28 @@ def _runs(plan: DecodingPlan, texts: int) -> Iterator[tuple[int, Teller | None, 
     Yields:
         A seed, what is told, and where the text goes.
     """
-    asking: list[tuple[int, Ways]] = []
-    seeds = texts
+    coins, told_at = False, 0
     for seed in count():
-        if seed == seeds:
-            break
+        if seed >= (max(texts, COINS) if coins else texts):
+            return
         yield seed, None, (drawn := list[DrawnText]())
         (text,) = drawn
-        if seed == 0 and text.coins:
-            seeds = max(texts, COINS)
-        if (seed == 0 or text.coins) and (text.tape.others or any(map(is_asked, text.tape.draws))):
-            asking.append((seed, Ways()))
-            asking[-1][1].saw(Way(), [text.tape], thrown=False)
-    for place, (seed, ways) in enumerate(asking):
-        kinds = set[bool]()
+        coins |= bool(text.coins)
+        if (told_at and not coins) or not (text.tape.others or any(map(is_asked, text.tape.draws))):
+            continue
+        told_at += 1
+        kinds, ways = set[bool](), Ways()
         for alike, answer in product((True, False), repeat=2):
             if alike or len(kinds) > 1:
                 yield seed, _answering(tests=answer, sets=answer == alike), (drawn := list[DrawnText]())
                 kinds |= {draw.test is None for draw in drawn[0].tape.draws if is_asked(draw)}
-        if plan.setting.tokens <= SHORT and place < 2:
+                coins |= bool(drawn[0].coins)
+        if plan.setting.tokens <= SHORT and told_at <= 2:
+            ways.saw(Way(), [text.tape], thrown=False)
             for way in islice(ways, 1, None):
                 yield seed, way.teller, (drawn := list[DrawnText]())
                 ways.saw(way, [drawn[0].tape], thrown=False)
+                coins |= bool(drawn[0].coins)
 
 
 def _answering(*, tests: bool, sets: bool) -> Teller:

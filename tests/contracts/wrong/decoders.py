@@ -793,6 +793,38 @@ class NineRowsBehindTheOtherSide(NineRowsBehindACoin):
     side = 1
 
 
+class _CoinBehindAYesSampler(_TestedRowSampler):
+    """A coin for each text, thrown where a test says yes, says how many rows."""
+
+    coin = None
+
+    def _draw(self, step, public):
+        adjacency, rows, count = self._plan.setting.adjacency, _rows_of(step), 1
+        above = self._plan.decoder.mechanisms(self._plan)[1]
+        run = above.start(1 << 27, sensitivity=1 << 17, adjacency=adjacency, randomness=self._randomness)
+        (sums,) = summed(_with_rows(step, rows.clone()).blocks, public, [Probabilities(16)])
+        if run.above(Counts([int(sums.max())], l1=1 << 17, adjacency=adjacency)):
+            if self.coin is None:
+                self.coin = self._randomness.below(2)
+            count = 9 if self.coin == self._plan.decoder.side else 1
+        seen = [self._released(_with_rows(step, rows.clone()), public) for _ in range(count)]
+        return self._chosen(sum(seen), public)
+
+
+@dataclass(frozen=True)
+class NineRowsBehindAYesAndACoin(NineRowsBehindACoin):
+    """Releases nine rows and charges one, where a test says yes and a coin behind that."""
+
+    sampler: ClassVar[type[TokenSampler]] = _CoinBehindAYesSampler
+
+
+@dataclass(frozen=True)
+class NineRowsBehindAYesAndItsOtherSide(NineRowsBehindAYesAndACoin):
+    """The same behind the coin's other side."""
+
+    side = 1
+
+
 class _SureSampler(_TestedRowSampler):
     def _draw(self, step, public):
         adjacency, rows = self._plan.setting.adjacency, _rows_of(step)

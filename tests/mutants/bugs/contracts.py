@@ -189,8 +189,8 @@ MUTANTS = [
         "answers-of-tests-are-not-forced",
         "what a text draws behind an answer that seldom comes is compared with nothing",
         "testing/text_prices.py",
-        "    for place, (seed, ways) in enumerate(asking):\n",
-        "    for place, (seed, ways) in enumerate(asking[:0]):\n",
+        "        told_at += 1\n",
+        "        continue\n",
         ("tests/contracts/test_text_prices.py::test_a_charge_for_less_than_is_drawn_is_found",),
     ),
     Mutant(
