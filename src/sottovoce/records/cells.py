@@ -181,7 +181,7 @@ class CellTexts:
     """Words for values."""
 
     def __init__(self) -> None:
-        self.column = lru_cache(4096)(self._column)
+        self.column = lru_cache(1 << 17)(self._column)
         """The name of a column, as texts of cells are."""
 
     def _column(self, name: str) -> str:

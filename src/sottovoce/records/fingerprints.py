@@ -159,12 +159,20 @@ def earlier_fingerprints(units: Iterable[Iterable[Values]]) -> list[str]:
     ]
 
 
-def earlier_marks_of(rows: Iterable[Values], key: bytes) -> NDArray[np.uint64]:
-    """The marks of whole records where cells were written as in earlier formats, shape (records, formats)."""
-    marks = array("Q")
-    for row in rows:
-        marks.extend(_whole_mark(key, content) for content in _earlier_contents(row))
-    return np.frombuffer(marks, np.uint64).reshape(-1, len(EARLIER))
+def earlier_marks_of(passes: Callable[[], Iterable[Values]], key: bytes, formats: Iterable[int]) -> list[MarkArray]:
+    """Marks of the records where cells were written as in earlier formats, without what pictures show.
+
+    Args:
+        passes: Gives all rows, each time that it is called.
+        key: Of the marks.
+        formats: Places in ``EARLIER``.
+
+    Returns:
+        The marks of each format as ``marks_of`` has them; none where no row may have had others.
+    """
+    if not any(map(any_may_differ, passes())):
+        return []
+    return [marks_and_sight(passes(), key, EARLIER[place], shown=False)[0] for place in formats]
 
 
 def _earlier_contents(row: Values) -> list[bytes]:
@@ -207,7 +215,9 @@ def sight() -> int:
     return SIGHT if find_spec("PIL") else 0
 
 
-def marks_and_sight(rows: Iterable[Values], key: bytes) -> tuple[MarkArray, int]:
+def marks_and_sight(
+    rows: Iterable[Values], key: bytes, cell_texts: CellTexts = CELLS, *, shown: bool = True
+) -> tuple[MarkArray, int]:
     """A keyed mark for every record and for its own texts, which say nothing to who has not the key.
 
     Those of texts find a record again whose other columns were added, dropped, renamed or filled in otherwise. Which
@@ -215,6 +225,12 @@ def marks_and_sight(rows: Iterable[Values], key: bytes) -> tuple[MarkArray, int]
     rows, so that equal ones count once. What a picture shows is a text of its own, of a JPEG two, beside its file,
     which is another one when it is saved again. The path that a folder of pictures gives as ``id`` is none: folders of
     other pictures have the same names.
+
+    Args:
+        rows: The records.
+        key: Of the marks.
+        cell_texts: How cells are written.
+        shown: Whether to mark what pictures show.
 
     Returns:
         The marks, shape (records, 1 + texts); and the ``sight`` that they were made with, 0 where memory was missing
@@ -225,8 +241,8 @@ def marks_and_sight(rows: Iterable[Values], key: bytes) -> tuple[MarkArray, int]
     kinds, row_places, row_marks = array("B"), array("q"), array("Q")
     names: dict[str, int] = {}
     for place, row in enumerate(rows):
-        cells = _cells(row)
-        whole_marks.append(_whole_mark(key, _joined(cells)))
+        cells = _cells(row, cell_texts)
+        whole_marks.append(_mark(key, b"record\0" + _joined(cells)))
         pictures = [(name, text) for name, text in cells if _is_picture(text)]
         numbers = {name: found for name, text in cells if (found := _numbers(text))}
         if numbers:  # the whole record once more, in whatever precision
@@ -253,7 +269,7 @@ def marks_and_sight(rows: Iterable[Values], key: bytes) -> tuple[MarkArray, int]
             form = _form(text, kinds[-1])
             forms.append(text_marks[-1] if form == text else _mark(key, b"form\0" + _encoded(form)))
         for name, text in pictures:
-            digests = _shown(text)
+            digests = _shown(text) if shown else []
             unread += digests is None
             for number, digest in enumerate(digests or ()):
                 places.append(place)
@@ -428,10 +444,6 @@ def _by_row(places: NDArray[np.int64], marks: NDArray[np.uint64], rows: int) -> 
     texts = np.zeros((rows, int(rank[few].max(initial=-1)) + 1), np.uint64)
     texts[places[few], rank[few]] = marks[few]
     return texts
-
-
-def _whole_mark(key: bytes, content: bytes) -> int:
-    return _mark(key, b"record\0" + content)
 
 
 def _mark(key: bytes, content: bytes) -> int:

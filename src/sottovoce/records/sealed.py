@@ -18,7 +18,6 @@ from itertools import groupby
 from typing import Any, Final, NoReturn, Self, final
 
 import numpy as np
-from numpy.typing import NDArray
 
 from sottovoce.errors import OpaqueError, RecordError
 from sottovoce.records.cells import identity_text, is_missing, names_nobody
@@ -351,9 +350,9 @@ class PrivateRecords(Opaque):
             self._marks[key] = marks_and_sight(self._whole(), key)
         return self._marks[key]
 
-    def earlier_marks(self, key: bytes) -> NDArray[np.uint64]:
-        """Marks of the whole records in earlier formats, shape (records, formats)."""
-        return earlier_marks_of(self._whole(), key)
+    def earlier_marks(self, key: bytes, formats: Iterable[int]) -> list[MarkArray]:
+        """Marks of the records in earlier formats, see ``fingerprints.earlier_marks_of``."""
+        return earlier_marks_of(self._whole, key, formats)
 
     def __iter__(self) -> NoReturn:
         raise OpaqueError("PrivateRecords cannot be iterated: it holds private data.")

@@ -83,7 +83,7 @@ MUTANTS = [
         "a-picture-is-its-file",
         "private pictures that were saved again have a new budget and may be asked in clear",
         "records/fingerprints.py",
-        "            digests = _shown(text)\n",
+        "            digests = _shown(text) if shown else []\n",
         "            digests: list[bytes] | None = []\n",
         ("tests/records/test_pictures.py",),
     ),

@@ -719,11 +719,13 @@ def test_whole_records_are_known_by_marks_of_every_earlier_format(tmp_path, whic
     opened(records, path)
     (file,) = (home() / "ledgers").glob("*.marks")
     header = file.read_bytes().split(b"\n", 2)[1]
-    earlier, now = records.earlier_marks(mark_key())[:, which], records.marks(mark_key())
-    assert now.shape == (20, 1)
+    (earlier,), now = records.earlier_marks(mark_key(), [which]), records.marks(mark_key())
+    assert now.shape == earlier.shape == (20, 1)
     assert not np.isin(earlier, now).any()
     header = json.dumps({**json.loads(header), "width": 1}).encode()
-    file.write_bytes(b"sotto marks 7\n" + header + b"\n" + earlier.astype("<u8").tobytes())
+    file.write_bytes(
+        (b"sotto marks 6\n" if which == 2 else b"sotto marks 7\n") + header + b"\n" + earlier.astype("<u8").tobytes()
+    )
     one_more = {"n": 99, "when": "2024-03-02 12:00:00.000001", "pool": "Good", "at": []}
     for number, changed in enumerate(
         ([*rows, one_more], [*rows[:12], *[{**one_more, "n": i} for i in range(100, 200)]])
@@ -733,6 +735,26 @@ def test_whole_records_are_known_by_marks_of_every_earlier_format(tmp_path, whic
     with pytest.raises(InputError, match="most of these rows are private"):
         require_public(rows, "q.csv")
     opened(sealed([{**one_more, "n": i} for i in range(20)]), str(tmp_path / "new.db"))
+
+
+@pytest.mark.parametrize("cell", [{"created": "2024-03-01T10:00:12.123456"}, {"country": "NA"}, {"name": "None"}])
+def test_records_of_objects_are_known_by_texts_of_every_earlier_format(tmp_path, cell):
+    """Though anything else in the row has changed."""
+    rows = [
+        {"messages": [{"content": f"my {i} printer is {note(i)['text']}", **cell}], "label": i % 2} for i in range(20)
+    ]
+    records = sealed(rows)
+    opened(records, str(tmp_path / "t.db"))
+    (file,) = (home() / "ledgers").glob("*.marks")
+    header = file.read_bytes().split(b"\n", 2)[1]
+    (earlier,) = records.earlier_marks(mark_key(), [0])
+    assert not np.isin(earlier, records.marks(mark_key())).any()
+    file.write_bytes(b"sotto marks 7\n" + header + b"\n" + earlier.astype("<u8").tobytes())
+    edited = [{"messages": row["messages"], "label": "other"} for row in rows]
+    with pytest.raises(LedgerMismatchError, match="no new records"):
+        opened(sealed(edited), str(tmp_path / "other.db"))
+    with pytest.raises(InputError, match="most of these rows are private"):
+        require_public(edited, "q.csv")
 
 
 def test_the_first_fingerprint_is_what_it_was():

@@ -50,6 +50,8 @@ _FORMATS: Final = (_MAGIC, *(b"sotto marks %d\n" % number for number in (7, 6, 5
 know rows of numbers by their numbers, the fourth not what pictures show. The third marked codes and repeated words
 otherwise, and knew no numbered texts; the second had one bit for the kind of a text, long or short; files of the first
 hold the whole record and its longest text alone."""
+_CELLS: Final = (range(2), range(2, 3))
+"""Which of ``EARLIER`` wrote the cells of marks of the seventh format, and of those before it."""
 OPENING: Final = ".opening"
 """Beside the marks of a data set whose first budget may not be committed yet."""
 _ALL: Final = 2**64 - 1
@@ -90,7 +92,7 @@ class _Kept:
         limit: The largest mark that the sample was drawn by.
         rate: The part of the records that is kept.
         marks: Their marks.
-        current: Whether it is in the format that is written today.
+        place: Of its format in ``_FORMATS``.
         sight: What of pictures could be marked, see ``fingerprints.sight``.
     """
 
@@ -98,8 +100,13 @@ class _Kept:
     limit: int
     rate: float
     marks: MarkArray
-    current: bool
+    place: int
     sight: int
+
+    @property
+    def current(self) -> bool:
+        """Whether it is in the format that is written today."""
+        return self.place == 0
 
     @property
     def is_whole(self) -> bool:
@@ -156,7 +163,7 @@ def _sample(marks: MarkArray, seen: int) -> _Kept:
     if total > MOST:
         order = np.argsort(main, kind="stable")[:MOST]
         marks, limit = marks[order], int(main[order[-1]])
-    return _Kept(Known("", "", "", ""), limit, len(marks) / total, marks, current=True, sight=seen)
+    return _Kept(Known("", "", "", ""), limit, len(marks) / total, marks, place=0, sight=seen)
 
 
 def closest(identity: Identity, apart_from: Iterable[str] = ()) -> Known | None:
@@ -177,7 +184,7 @@ def closest(identity: Identity, apart_from: Iterable[str] = ()) -> Known | None:
     if own.with_suffix(OPENING).exists():
         leave_out.add(own)
     records, key = identity.records, mark_key()
-    return _closest(records.marks(key), lambda: records.earlier_marks(key), leave_out=leave_out)
+    return _closest(records.marks(key), partial(records.earlier_marks, key), leave_out=leave_out)
 
 
 def require_public(
@@ -212,7 +219,7 @@ def require_public(
         key = mark_key()
         known = None
         if values:
-            earlier = partial(earlier_marks_of, values, key)
+            earlier = partial(earlier_marks_of, lambda: values, key)
             known = _closest(marks_of(values, key), earlier, fewest=fewest, beside=unknown)
     except OSError as error:
         raise unusable(error) from None
@@ -246,31 +253,33 @@ def unusable(error: OSError) -> LedgerUnavailableError:
 
 def _closest(
     marks: MarkArray,
-    earlier: Callable[[], NDArray[np.uint64]],
+    earlier: Callable[[Iterable[int]], list[MarkArray]],
     fewest: int = 1,
     leave_out: Collection[Path] = (),
     beside: _Kept | None = None,
 ) -> Known | None:
     """Compares a file's marks with those of every remembered data set, one by one and all together.
 
-    Marks that were kept in earlier formats are compared with the whole records as those formats have them, too.
+    Marks that were kept in earlier formats are compared with those of cells as those formats wrote them, too.
     """
     main, anywhere = _main(marks), np.zeros(len(marks), bool)
-    before: NDArray[np.uint64] | None = None
+    before: dict[Iterable[int], list[MarkArray]] = {}
     best: Known | None = None
     remembered = (_read(file) for file in _files() if file not in leave_out)
     for kept in chain(remembered, [] if beside is None else [beside]):
         hits = _hits(marks, kept.marks)
-        if not kept.current:
-            before = earlier() if before is None else before
-            hits |= np.isin(before, kept.marks[:, 0]).any(axis=1)
+        formats = range(0) if kept.current else _CELLS[kept.place > 1]
+        if formats not in before:
+            before[formats] = earlier(formats) if formats else []
+        for marks_then in before[formats]:
+            hits |= _hits(marks_then, kept.marks)
         if not hits.any():
             continue
         anywhere |= hits
         share = _share(hits, main, kept) if np.count_nonzero(hits) >= fewest else 0.0
         found = _hits(kept.marks, marks)
-        if before is not None and not kept.current:
-            found |= np.isin(kept.marks[:, 0], before)
+        for marks_then in before[formats]:
+            found |= _hits(kept.marks, marks_then)
         contained = float(found.mean())
         if best is None or max(share, contained) > max(best.share, best.contained):
             best = replace(kept.known, share=share, contained=contained)
@@ -361,4 +370,5 @@ def _read(file: Path) -> _Kept:
         marks[:, 1:] = np.where(
             texts != 0, (texts & ~np.uint64(3)) | np.where(long, SENTENCE, PHRASE).astype(np.uint64), 0
         )
-    return _Kept(replace(known, begun=file.with_suffix(OPENING).exists()), limit, rate, marks, magic == _MAGIC, seen)
+    known, place = replace(known, begun=file.with_suffix(OPENING).exists()), _FORMATS.index(magic)
+    return _Kept(known, limit, rate, marks, place, seen)
