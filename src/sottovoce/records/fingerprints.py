@@ -182,22 +182,10 @@ def _earlier_contents(row: Values) -> list[bytes]:
     same = {name: CELLS.of(value) for name, value in row.items() if not may_differ(value) and not is_missing(value)}
     others = {name: value for name, value in row.items() if name not in same and not is_missing(value)}
     contents = []
-    for number, texts in enumerate(EARLIER):
-        written = {name: _earlier_text(number, value) for name, value in others.items()} | same
+    for texts in EARLIER:
+        written = {name: texts.of(value) for name, value in others.items()} | same
         contents.append(_joined(sorted((texts.column(name), text) for name, text in written.items() if text)))
     return contents
-
-
-def _earlier_text(number: int, value: object) -> str:
-    if type(value) is str and len(value) <= CODE_LENGTH:
-        return _earlier_short_text(number, value)
-    return EARLIER[number].of(value)
-
-
-@lru_cache(maxsize=4096)
-def _earlier_short_text(number: int, text: str) -> str:
-    """Words for no value, empty lists and small numbers stand in many rows."""
-    return EARLIER[number].of(text)
 
 
 def any_may_differ(row: Values) -> bool:
