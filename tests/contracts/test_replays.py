@@ -186,6 +186,19 @@ def test_sets_of_one_size_all_pass_among_whatever_candidates(sizes):
     assert {((0,),) * len(sizes), (None,) * len(sizes)} <= told(entry)[0]
 
 
+@pytest.mark.parametrize("topics", [3, 4, 5])
+def test_sets_of_one_size_pass_by_themselves_where_others_of_that_size_fail(topics):
+    """A word of each topic as a set, and where that fails a word of a list that all topics have."""
+    counts = Scores([*range(10, 0, -1)], sensitivity=1, adjacency=Adjacency.ADD_REMOVE)
+
+    def entry(drawn, _):
+        for _ in range(topics):
+            if drawn(ONE, None) is None:
+                drawn(replace(ONE, aggregate=counts), None)
+
+    assert {((0,),) * topics, (None, (0,)) * topics, (None, None) * topics} <= told(entry)[0]
+
+
 def test_an_entry_that_asks_until_it_has_a_yes_comes_to_an_end():
     def entry(drawn, _):
         while not drawn(TEST, True):

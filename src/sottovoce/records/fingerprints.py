@@ -148,9 +148,9 @@ def _of_units(digests: Iterable[bytes]) -> str:
 def earlier_fingerprints(units: Iterable[Iterable[Values]]) -> list[str]:
     """The fingerprints of the same records where cells were written as in earlier formats, the newest first; most often
     no other ones."""
-    digests = [bytearray() for _ in EARLIER]
+    digests, writers = [bytearray() for _ in EARLIER], [*map(_kept_meanwhile, EARLIER)]
     for unit in units:
-        rows = [[hashlib.sha256(content).digest() for content in _earlier_contents(row)] for row in unit]
+        rows = [[hashlib.sha256(content).digest() for content in _earlier_contents(row, writers)] for row in unit]
         for of_format, of_unit in zip(digests, zip(*rows, strict=True), strict=True):
             of_format.extend(_unit_digest(of_unit))
     size = hashlib.sha256().digest_size
@@ -172,18 +172,18 @@ def earlier_marks_of(passes: Callable[[], Iterable[Values]], key: bytes, formats
     """
     if not any(map(any_may_differ, passes())):
         return []
-    return [marks_and_sight(passes(), key, EARLIER[place], shown=False)[0] for place in formats]
+    return [marks_and_sight(passes(), key, EARLIER[place], shown=False, often=True)[0] for place in formats]
 
 
-def _earlier_contents(row: Values) -> list[bytes]:
+def _earlier_contents(row: Values, writers: Iterable[Callable[[object], str]]) -> list[bytes]:
     """What a row held in each of the earlier formats."""
     if not any_may_differ(row):
         return [_joined(_cells(row))] * len(EARLIER)
     same = {name: CELLS.of(value) for name, value in row.items() if not may_differ(value) and not is_missing(value)}
     others = {name: value for name, value in row.items() if name not in same and not is_missing(value)}
     contents = []
-    for texts in EARLIER:
-        written = {name: texts.of(value) for name, value in others.items()} | same
+    for texts, text_of in zip(EARLIER, writers, strict=True):
+        written = {name: text_of(value) for name, value in others.items()} | same
         contents.append(_joined(sorted((texts.column(name), text) for name, text in written.items() if text)))
     return contents
 
@@ -204,7 +204,7 @@ def sight() -> int:
 
 
 def marks_and_sight(
-    rows: Iterable[Values], key: bytes, cell_texts: CellTexts = CELLS, *, shown: bool = True
+    rows: Iterable[Values], key: bytes, cell_texts: CellTexts = CELLS, *, shown: bool = True, often: bool = False
 ) -> tuple[MarkArray, int]:
     """A keyed mark for every record and for its own texts, which say nothing to who has not the key.
 
@@ -219,17 +219,18 @@ def marks_and_sight(
         key: Of the marks.
         cell_texts: How cells are written.
         shown: Whether to mark what pictures show.
+        often: Whether to keep short texts of cells meanwhile: words for no value and empty lists stand in many rows.
 
     Returns:
         The marks, shape (records, 1 + texts); and the ``sight`` that they were made with, 0 where memory was missing
         for some picture.
     """
-    unread = 0
+    text_of, unread = _kept_meanwhile(cell_texts) if often else cell_texts.of, 0
     whole_marks, places, columns, text_marks, forms = array("Q"), array("q"), array("Q"), array("Q"), array("Q")
     kinds, row_places, row_marks = array("B"), array("q"), array("Q")
     names: dict[str, int] = {}
     for place, row in enumerate(rows):
-        cells = _cells(row, cell_texts)
+        cells = _cells(row, cell_texts, text_of)
         whole_marks.append(_mark(key, b"record\0" + _joined(cells)))
         pictures = [(name, text) for name, text in cells if _is_picture(text)]
         numbers = {name: found for name, text in cells if (found := _numbers(text))}
@@ -438,10 +439,20 @@ def _mark(key: bytes, content: bytes) -> int:
     return int.from_bytes(hashlib.blake2b(content, key=key, digest_size=8, person=b"sotto marks").digest()) or 1
 
 
-def _cells(row: Values, texts: CellTexts = CELLS) -> list[tuple[str, str]]:
+def _cells(row: Values, texts: CellTexts = CELLS, text_of: Callable[[object], str] = CELLS.of) -> list[tuple[str, str]]:
     """Names and texts of what a row holds, by name."""
-    written = ((name, texts.of(value)) for name, value in row.items() if not is_missing(value))
+    written = ((name, text_of(value)) for name, value in row.items() if not is_missing(value))
     return sorted((texts.column(name), text) for name, text in written if text)
+
+
+def _kept_meanwhile(texts: CellTexts) -> Callable[[object], str]:
+    """The text of a cell; short ones are kept as long as this function is."""
+    short = lru_cache(1 << 14)(texts.of)
+
+    def text_of(value: object) -> str:
+        return short(value) if type(value) is str and len(value) <= CODE_LENGTH else texts.of(value)
+
+    return text_of
 
 
 def _joined(cells: Iterable[tuple[str, str]]) -> bytes:

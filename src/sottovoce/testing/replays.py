@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import Any, Final, final
 
 import numpy as np
@@ -72,12 +73,12 @@ class Way:
     Attributes:
         first: What the first of them say, one after another, each with its kind: where another kind comes up, behind
             another coin, it is drawn.
-        alike: What all tests say behind those, or all sets of one size: yes, so that a set passes, or no. Of others
-            it is drawn.
+        alike: What all tests say behind those, or all sets of one size, or of one size among so many candidates: yes,
+            so that a set passes, or no. Of others it is drawn.
     """
 
     first: tuple[tuple[Any, Any], ...] = ()
-    alike: tuple[tuple[int | None, bool], ...] = ()
+    alike: tuple[tuple[tuple[int, ...], bool], ...] = ()
 
     @property
     def teller(self) -> Teller | None:
@@ -97,7 +98,7 @@ class Way:
             if asked <= len(self.first):
                 same, outcome = self.first[asked - 1]
                 return outcome if same == _asked_kind(draw) else NotImplemented
-            answer = alike.get(_alike_kind(draw))
+            answer = alike.get(_alike_kind(draw, finer=True), alike.get(_alike_kind(draw)))
             if answer is None or asked > FORCED:
                 return NotImplemented
             return answered(draw, answer)
@@ -120,6 +121,8 @@ FORCED: Final = 200
 """Questions of one run from which on none is answered alike: an entry may ask until it has another answer."""
 MOST_WAYS: Final = 12
 """Ways that differ and are tried at most: all that three questions can be answered, and their coins."""
+MOST_FINER: Final = 3
+"""Numbers of candidates that sets are told apart by as well: more would leave no room for other ways."""
 FEW_ASKED: Final = 3
 """Of so many questions every answer is tried; of more, the first two and the last otherwise, and all of a kind
 alike."""
@@ -174,10 +177,14 @@ class Ways:
 
     def _all_alike(self, way: Way, draws: Sequence[Draw], *, thrown: bool) -> None:
         """All of a kind say yes, and all no, where they do not by themselves."""
-        for kind_of_all in dict.fromkeys(map(_alike_kind, draws)):
+        kinds = dict.fromkeys(map(_alike_kind, draws), False)
+        finer = dict.fromkeys(map(partial(_alike_kind, finer=True), draws), True)
+        if not way.alike and len(kinds) < len(finer) <= MOST_FINER:
+            kinds |= finer
+        for kind_of_all, fine in kinds.items():
             if kind_of_all in dict(way.alike):
                 continue
-            yes = [draw.outcome not in (None, False) for draw in draws if _alike_kind(draw) == kind_of_all]
+            yes = [draw.outcome not in (None, False) for draw in draws if _alike_kind(draw, finer=fine) == kind_of_all]
             for answer in (True, False):
                 if thrown or yes.count(answer) < len(yes):
                     self._add(replace(way, alike=(*way.alike, (kind_of_all, answer))), thrown=True)
@@ -212,9 +219,11 @@ def _asked_kind(draw: Draw) -> tuple[Any, ...]:
     return (*kind(draw), draw.test is not None, getattr(draw.mechanism, "k", None))
 
 
-def _alike_kind(draw: Draw) -> int | None:
-    """What is answered alike: all tests (``None``), and sets by how many they hold."""
-    return None if draw.test is not None else int(draw.mechanism.k)
+def _alike_kind(draw: Draw, *, finer: bool = False) -> tuple[int, ...]:
+    """What is answered alike: all tests (nothing), and sets by how many they hold, or finer of how many candidates."""
+    if draw.test is not None:
+        return ()
+    return (int(draw.mechanism.k), len(draw.aggregate.values))[: 1 + finer]
 
 
 def replayed(made: Callable[[int, Teller | None], tuple[list[Tape], list[int]]]) -> Iterator[list[Tape]]:
