@@ -286,7 +286,7 @@ ANSWERERS = [
     (answerers.OrderBehindAYes, "post-processing", "(?s)two outcomes.*12 times"),
     (answerers.SecondSetInItsOrder, "post-processing", "two outcomes"),
     (answerers.CompanionsOfEverySet, "composition", "costs epsilon 1[35]"),
-    (answerers.CompanionsOfEveryPair, "composition", "costs epsilon 13.8"),
+    (answerers.CompanionsOfEveryPair, "composition", "costs epsilon 19.9"),
     (answerers.QuotesTheFirst, "order", "depends on the order of experts, or on a null one more"),
     (answerers.InTheUsualForm, "post-processing", "(?s)two outcomes.*13 times .*12 times"),
     (answerers.LastWordWhereNobodyWrites, "state", "where no record says anything"),
