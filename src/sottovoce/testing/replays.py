@@ -7,10 +7,9 @@ Assumes     Coins of an entry's own are the same in two worlds where as many are
 
 from __future__ import annotations
 
-from collections import deque
+from collections import Counter, deque
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
-from functools import partial
 from typing import Any, Final, final
 
 import numpy as np
@@ -105,6 +104,11 @@ class Way:
 
         return told
 
+    @property
+    def finer(self) -> bool:
+        """Whether sets are told apart by their candidates."""
+        return any(len(kind_of_all) > 1 for kind_of_all, _ in self.alike)
+
 
 def answered(draw: Draw, answer: bool) -> Any:
     """What a test says that is answered so, or a set: what leads passes, or nothing."""
@@ -120,9 +124,9 @@ def _leading(values: Any, count: int) -> tuple[int, ...]:
 FORCED: Final = 200
 """Questions of one run from which on none is answered alike: an entry may ask until it has another answer."""
 MOST_WAYS: Final = 12
-"""Ways that differ and are tried at most: all that three questions can be answered, and their coins."""
+"""Ways of one round that differ and are tried at most: all that three questions can be answered, and their coins."""
 MOST_FINER: Final = 3
-"""Numbers of candidates that sets are told apart by as well: more would leave no room for other ways."""
+"""Numbers of candidates that sets of one size are told apart by as well."""
 FEW_ASKED: Final = 3
 """Of so many questions every answer is tried; of more, the first two and the last otherwise, and all of a kind
 alike."""
@@ -132,20 +136,35 @@ alike."""
 class Ways:
     """Every way in which tests and sets of an entry can come out, the likely and the unlikely ones.
 
-    Iterating gives the way that is drawn, those in which all of a kind are answered alike, then those that came up
-    meanwhile: behind every answer that was told there may be a question that nobody had asked before.
+    Behind every answer that was told there may be a question that nobody had asked before, so that ways come up as
+    others are tried. Each of three rounds has room of its own, and none takes it from another: the way that is drawn,
+    those in which all of a kind are answered alike, and some that tell the first questions otherwise; of these last
+    the ones that tell nothing else; and those that tell sets apart by their candidates.
     """
 
     def __init__(self) -> None:
-        self._alike, self._others = deque([Way()]), deque[Way]()
+        self._alike, self._others, self._finer = deque([Way()]), deque[Way](), deque[Way]()
         self._known, self._met = {Way()}, set[tuple[Any, ...]]()
         self._heard, self._thrown = set[tuple[Any, ...]](), set[Way]()
 
     def __iter__(self) -> Iterator[Way]:
-        for _ in range(2 * MOST_WAYS):  # one that leads to nothing new makes room for another
-            if len(self._heard) + len(self._thrown) >= MOST_WAYS or not (self._alike or self._others):
-                return
-            yield (self._alike or self._others).popleft()
+        for waiting in (self._alike_first, self._first_alone, self._told_apart):
+            before = len(self._heard) + len(self._thrown)
+            for _ in range(2 * MOST_WAYS):  # one that leads to nothing new makes room for another
+                if len(self._heard) + len(self._thrown) >= before + MOST_WAYS or not (ways := waiting()):
+                    break
+                yield ways.popleft()
+
+    def _alike_first(self) -> deque[Way]:
+        return self._alike or self._others
+
+    def _first_alone(self) -> deque[Way]:
+        """Of the others those that tell the first questions and nothing else."""
+        self._others = deque(way for way in self._others if not way.alike)
+        return self._others
+
+    def _told_apart(self) -> deque[Way]:
+        return self._finer
 
     def saw(self, way: Way, tapes: Sequence[Tape], *, thrown: bool) -> None:
         """Notes what a way led to.
@@ -177,14 +196,14 @@ class Ways:
 
     def _all_alike(self, way: Way, draws: Sequence[Draw], *, thrown: bool) -> None:
         """All of a kind say yes, and all no, where they do not by themselves."""
-        kinds = dict.fromkeys(map(_alike_kind, draws), False)
-        finer = dict.fromkeys(map(partial(_alike_kind, finer=True), draws), True)
-        if not way.alike and len(kinds) < len(finer) <= MOST_FINER:
-            kinds |= finer
-        for kind_of_all, fine in kinds.items():
+        kinds = dict.fromkeys(map(_alike_kind, draws))
+        if not way.first and way.finer == bool(way.alike):
+            kinds = dict.fromkeys(_finer_kinds(draws)) | kinds
+        for kind_of_all in kinds:
             if kind_of_all in dict(way.alike):
                 continue
-            yes = [draw.outcome not in (None, False) for draw in draws if _alike_kind(draw, finer=fine) == kind_of_all]
+            finer = len(kind_of_all) > 1
+            yes = [draw.outcome not in (None, False) for draw in draws if _alike_kind(draw, finer=finer) == kind_of_all]
             for answer in (True, False):
                 if thrown or yes.count(answer) < len(yes):
                     self._add(replace(way, alike=(*way.alike, (kind_of_all, answer))), thrown=True)
@@ -193,7 +212,7 @@ class Ways:
         if way in self._known or (not thrown and not way.alike and way.first in self._met):
             return
         self._known.add(way)
-        (self._others if way.first else self._alike).append(way)
+        (self._finer if way.finer else self._others if way.first else self._alike).append(way)
 
 
 def _otherwise(number: int, draw: Draw, tapes: Sequence[Tape]) -> Iterator[Any]:
@@ -224,6 +243,13 @@ def _alike_kind(draw: Draw, *, finer: bool = False) -> tuple[int, ...]:
     if draw.test is not None:
         return ()
     return (int(draw.mechanism.k), len(draw.aggregate.values))[: 1 + finer]
+
+
+def _finer_kinds(draws: Sequence[Draw]) -> Iterator[tuple[int, ...]]:
+    """Sets by how many they hold and of how many candidates, where these are a few different numbers."""
+    found = dict.fromkeys(_alike_kind(draw, finer=True) for draw in draws if draw.test is None)
+    sizes = Counter(size for size, _ in found)
+    return (kind_of_all for kind_of_all in found if 1 < sizes[kind_of_all[0]] <= MOST_FINER)
 
 
 def replayed(made: Callable[[int, Teller | None], tuple[list[Tape], list[int]]]) -> Iterator[list[Tape]]:

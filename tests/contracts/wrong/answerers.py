@@ -647,6 +647,39 @@ class CompanionsOfEveryPair(CompanionsOfSets):
 
 
 @dataclass(frozen=True)
+class CompanionOfAList(CompanionsOfSets):
+    """Right: a word of a short list as a set, of all words where that fails, of the short list once more where that
+    fails too; and another word beside it. A coin says which stands first.
+    """
+
+    groups = 3
+    most = 1
+    again: ClassVar[int] = 0
+
+    def draw(self, setting, experts, public, randomness):
+        first, proposed = randomness.below(2), ProposeTestRelease(self.sigma, self.lost, 1)
+        counts, companions = self.counts(experts, public), 1
+        short = Scores(counts.values[::2], sensitivity=counts.sensitivity, adjacency=counts.adjacency)
+        found = proposed.release(short, randomness)
+        word = public.universe[::2][found[0]] if found else None
+        if word is None and (found := proposed.release(counts, randomness)):
+            word = public.universe[found[0]]
+        elif word is None and (found := proposed.release(short, randomness)):
+            word, companions = public.universe[::2][found[0]], 1 + self.again
+        words = [] if word is None else [word]
+        for _ in range(companions if words else 0):
+            words.append(public.universe[Exponential(self.eta).select(counts, randomness)])
+        return self.outcome(" ".join(words[::-1] if first else words), experts)
+
+
+@dataclass(frozen=True)
+class TwoCompanionsOfAList(CompanionOfAList):
+    """Draws two others beside what the list gives the second time; one is charged."""
+
+    again = 1
+
+
+@dataclass(frozen=True)
 class QuotesTheFirst(OneKeyword):
     """The keyword with what follows it in the first text that has it."""
 
