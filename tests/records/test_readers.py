@@ -141,6 +141,30 @@ def test_dates_beyond_those_of_python_are_texts(tmp_path):
         assert all(isinstance(value, str) for value in flat(first)), name
         assert others[-1] is None
         assert read_private(file).fingerprint != read_private(pd.DataFrame({"text": texts})).fingerprint
+        frame = pd.read_parquet(file, dtype_backend="pyarrow")
+        assert read_private(frame.loc[:]).fingerprint == read_private(file).fingerprint, name
+        assert read_private(frame.iloc[1:]).fingerprint == read_private(rows_of(file, 1)).fingerprint, name
+
+
+@pytest.mark.parametrize("zone", ["UTC", "Asia/Tokyo", "America/New_York"])
+def test_times_of_a_zone_beyond_those_of_python_are_read_as_from_parquet(tmp_path, zone):
+    pa, parquet = pytest.importorskip("pyarrow"), pytest.importorskip("pyarrow.parquet")
+    ends = (253402300799000000, 253402300800000000, -62135578800000000, 700000000000000000)
+    for last in (2**63 - 1, -(2**63), *ends):
+        when = pa.array([last, 1, None], pa.timestamp("us", zone))
+        parquet.write_table(pa.table({"text": ["a", "b", "c"], "when": when}), tmp_path / "x.parquet")
+        frame = pd.read_parquet(tmp_path / "x.parquet", dtype_backend="pyarrow")
+        assert read_private(frame).fingerprint == read_private(tmp_path / "x.parquet").fingerprint, last
+        if abs(last) < 2**62:
+            frame = pd.read_parquet(tmp_path / "x.parquet")
+            assert read_private(frame).fingerprint == read_private(tmp_path / "x.parquet").fingerprint, last
+
+
+def rows_of(file, first):
+    """The file without its first rows."""
+    parquet = pytest.importorskip("pyarrow.parquet")
+    parquet.write_table(parquet.read_table(file).slice(first), file.with_suffix(".rest.parquet"))
+    return file.with_suffix(".rest.parquet")
 
 
 def flat(value):

@@ -13,6 +13,7 @@ import json
 import os
 import stat
 import zlib
+from collections import deque
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from datetime import MAXYEAR, MINYEAR, datetime
@@ -496,30 +497,48 @@ def _from_frame(frame: Any) -> Iterator[Row]:
     if not all(hasattr(frame, name) for name in ("to_dict", "columns", "itertuples")):
         raise ParameterError("source", type(frame).__name__, "a file name or a pandas data frame")
     columns = _columns([str(name) for name in frame.columns], _name(frame))
-    for line, values in enumerate(_in_utc_beyond_years(frame).itertuples(index=False, name=None), 1):
+    for line, values in enumerate(_readable(frame).itertuples(index=False, name=None), 1):
         yield Row(line, dict(zip(columns, map(_within_years, values), strict=True)))
 
 
-def _in_utc_beyond_years(frame: Any) -> Any:
-    """A frame that can be gone through: a column of times that its zone leads beyond Python's years, in UTC."""
+def _readable(frame: Any) -> Any:
+    """A frame that can be gone through: a column of times that its zone leads beyond Python's years is in UTC, and one
+    of Arrow's with dates, times or durations beyond those of Python as Parquet files are read.
+    """
     moved = {}
     for place, kind in enumerate(frame.dtypes):
-        if (getattr(kind, "tz", None) or getattr(getattr(kind, "pyarrow_dtype", None), "tz", None)) is None:
+        column, arrow = frame.iloc[:, place], getattr(kind, "pyarrow_dtype", None)
+        in_zone = (getattr(kind, "tz", None) or getattr(arrow, "tz", None)) is not None
+        if not (in_zone or (arrow is not None and _has_times(arrow))) or _can_be_listed(column):
             continue
-        in_utc = frame.iloc[:, place].dt.tz_convert("UTC")
-        years = in_utc.dt.year.dropna()
-        if not len(years) or (years.min() > MINYEAR and years.max() < MAXYEAR):
-            continue
-        try:
-            list(frame.iloc[:, place])
-        except OverflowError:
+        if in_zone and _can_be_listed(in_utc := column.dt.tz_convert("UTC")):
             moved[place] = in_utc
+        elif arrow is not None:
+            cells = [cell for chunk in column.array.__arrow_array__().chunks for cell in _cells(chunk)]
+            moved[place] = type(column)(cells, index=frame.index, dtype=object)
     if not moved:
         return frame
     frame = frame.copy(deep=False)
     for place, column in moved.items():
         frame.isetitem(place, column)
     return frame
+
+
+def _can_be_listed(column: Any) -> bool:
+    try:
+        deque(column, maxlen=0)
+    except (ArithmeticError, ValueError, NotImplementedError):  # the last is what pandas says of a named zone
+        return False
+    return True
+
+
+def _has_times(kind: Any) -> bool:
+    """Whether an Arrow type holds dates, times or durations."""
+    import pyarrow as pa
+
+    if pa.types.is_dictionary(kind):
+        return _has_times(kind.value_type)
+    return pa.types.is_temporal(kind) or any(_has_times(kind.field(part).type) for part in range(kind.num_fields))
 
 
 def _within_years(value: Any) -> Any:
