@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import random
 from collections.abc import Callable
 from dataclasses import replace
 from functools import partial
@@ -16,7 +17,7 @@ from sottovoce.mechanisms.propose_test_release import ProposeTestRelease
 from sottovoce.privacy.aggregates import Scores
 from sottovoce.privacy.unit import Adjacency
 from sottovoce.testing.draw_tape import Draw, ThresholdTest
-from sottovoce.testing.replays import MOST_WAYS, either, replayed
+from sottovoce.testing.replays import ROOM, either, replayed
 
 COUNTS = Scores([5, 4, 3, 2], sensitivity=1, adjacency=Adjacency.ADD_REMOVE)
 SET = Draw(ProposeTestRelease(300.0, 1e-6, 2), COUNTS, (), None)
@@ -60,7 +61,7 @@ def test_a_test_behind_a_set_that_hardly_ever_passes_is_told_yes():
 
     found, asked = told(entry)
     assert found == {(None,), (LEADING, False), (LEADING, True)}
-    assert asked <= 2 * MOST_WAYS
+    assert asked <= 2 * ROOM
 
 
 def test_a_set_behind_a_test_that_hardly_ever_says_yes_is_told_both_ways():
@@ -70,7 +71,7 @@ def test_a_set_behind_a_test_that_hardly_ever_says_yes_is_told_both_ways():
 
     found, asked = told(entry)
     assert found == {(False,), (True, LEADING), (True, None)}
-    assert asked <= 2 * MOST_WAYS
+    assert asked <= 2 * ROOM
 
 
 def test_a_second_set_fails_behind_one_that_is_told_to_fail():
@@ -97,7 +98,7 @@ def test_every_answer_to_three_questions_is_told(entry):
     for by_itself in product((True, False), repeat=3):
         found, asked = told(partial(ENTRIES[entry], by_itself=by_itself))
         assert found == EVERY[entry]
-        assert asked <= 2 * MOST_WAYS
+        assert asked <= 2 * ROOM
 
 
 @pytest.mark.parametrize("thrown", [False, True])
@@ -115,6 +116,56 @@ def test_every_answer_to_three_is_told_among_whatever_candidates_and_behind_coin
         assert {tuple(outcome not in (None, False) for outcome in outcomes) for outcomes in found} == {
             *product((True, False), repeat=3)
         }
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_every_answer_to_four_questions_is_told_in_whatever_tree(seed):
+    """What is asked next follows from the answers, and at each seed of the entry's own coins from these."""
+    coins = seed % 2 == 1
+    source = random.Random(seed)
+
+    def tree(depth: int) -> Any:
+        if depth == 0 or source.random() < 0.2:
+            return None
+        question = source.choice((TEST, SET, one_among(4), one_among(6), one_among(9)))
+        return question, source.random() < 0.5, tree(depth - 1), tree(depth - 1)
+
+    def every(node: Any) -> set[tuple[bool, ...]]:
+        return {()} if node is None else {(at == 2, *rest) for at in (2, 3) for rest in every(node[at])}
+
+    for _ in range(10 if coins else 60):
+        trees = [tree(4) for _ in range(4 if coins else 1)]
+
+        def entry(drawn, seed, trees=trees):
+            drawn(OTHER, seed % len(trees))
+            node = trees[seed % len(trees)]
+            while node is not None:
+                question, says, yes, no = node
+                passes = (0, 1) if question is SET else (0,)
+                outcome = drawn(question, says if question is TEST else passes if says else None)
+                node = no if outcome in (None, False) else yes
+
+        found, _ = told(entry, thrown=coins)
+        said = {(one[0], *(outcome not in (None, False) for outcome in one[1:])) for one in found}
+        assert {(number, *answers) for number, each in enumerate(trees) for answers in every(each)} <= said
+
+
+@pytest.mark.parametrize("thrown", [False, True])
+@pytest.mark.parametrize("topics", [3, 4, 5])
+def test_sets_of_other_candidates_pass_behind_a_gate_or_behind_sets_that_pass_by_themselves(topics, thrown):
+    def gated(drawn, _):
+        if drawn(SET, None) is not None:
+            for _ in range(topics):
+                if drawn(one_among(4), None) is None:
+                    drawn(one_among(9), None)
+
+    def passing(drawn, _):
+        for _ in range(topics):
+            if drawn(one_among(4), (0,)) is None:
+                drawn(one_among(9), None)
+
+    assert (LEADING, *(None, (0,)) * topics) in told(gated, thrown=thrown)[0]
+    assert (None, (0,)) * topics in told(passing, thrown=thrown)[0]
 
 
 @pytest.mark.parametrize("thrown", [False, True])
@@ -190,8 +241,23 @@ def test_of_many_tests_all_yes_and_all_no_are_told_and_some_otherwise():
 
     found, asked = told(entry)
     assert {(True,) * 12, (False,) * 12, (True, *(False,) * 11), (*(False,) * 11, True)} <= found
-    assert len(found) <= 2 * MOST_WAYS
-    assert asked <= 4 * MOST_WAYS
+    assert len(found) <= 2 * ROOM
+    assert asked <= 4 * ROOM
+
+
+@pytest.mark.parametrize("by_itself", [True, False])
+def test_of_many_tests_all_but_one_say_yes(by_itself):
+    """The first, the second or the last: also where no more than two are asked unless one of these says no."""
+
+    def entry(drawn, _, *, least):
+        says = [drawn(TEST, by_itself) for _ in range(least)]
+        for _ in range(0 if all(says) else 5):
+            drawn(TEST, by_itself)
+
+    found, _ = told(partial(entry, least=6))
+    assert {(*(True,) * at, False, *(True,) * (5 - at)) for at in (0, 1, 5)} <= {outcomes[:6] for outcomes in found}
+    found, _ = told(partial(entry, least=2))
+    assert {(False, *(True,) * 6), (True, False, *(True,) * 5)} <= found
 
 
 @pytest.mark.parametrize("by_itself", [None, LEADING])
@@ -199,8 +265,8 @@ def test_of_many_sets_all_pass_and_all_fail(by_itself):
     for number in (4, 5, 6):
         found, asked = told(lambda drawn, _, number=number: [drawn(SET, by_itself) for _ in range(number)])
         assert {(LEADING,) * number, (None,) * number} <= found
-        assert len(found) <= 2 * MOST_WAYS
-        assert asked <= 4 * MOST_WAYS
+        assert len(found) <= 2 * ROOM
+        assert asked <= 4 * ROOM
 
 
 @pytest.mark.parametrize("topics", [3, 4, 5])
@@ -264,7 +330,7 @@ def test_of_many_tests_and_sets_each_kind_says_yes_alone_and_with_the_other():
 
     found, asked = told(entry)
     assert {(tests, sets) * 3 for tests in (True, False) for sets in BOTH} <= found
-    assert asked <= 4 * MOST_WAYS
+    assert asked <= 4 * ROOM
 
 
 def test_a_set_behind_a_draw_that_a_coin_puts_there_is_told_too():

@@ -13,15 +13,17 @@ import math
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from functools import lru_cache
+from functools import lru_cache, partial
 from typing import Any, Final, final
 
 import numpy as np
 
+from sottovoce.errors import ParameterError
 from sottovoce.mechanisms.base import SelectionMechanism, log_law
 from sottovoce.mechanisms.exponential import Exponential
 from sottovoce.mechanisms.laplace import Laplace
 from sottovoce.privacy.accounting.accountant import RdpAccountant, Report
+from sottovoce.privacy.accounting.event_cost import cost_of
 from sottovoce.privacy.aggregates import Counts, ItemCounts, Scores, VectorSum
 from sottovoce.privacy.events import (
     BoundedRange,
@@ -31,6 +33,7 @@ from sottovoce.privacy.events import (
     NoOpDpEvent,
     PureDP,
     SelfComposedDpEvent,
+    WithFailure,
     ZCDpEvent,
 )
 from sottovoce.privacy.unit import Adjacency
@@ -49,7 +52,8 @@ TINY: Final = 1e-200
 RECENT: Final = 1024
 """Laws that are kept: a draw is compared with those of several worlds."""
 MOST_KINDS: Final = 12
-"""Kinds of pairs that are accounted for: those with the largest losses."""
+"""Kinds of pairs that are accounted for: those with the largest rho, epsilon and probability of a failure, so many of
+each."""
 
 
 @lru_cache(maxsize=RECENT)
@@ -240,7 +244,7 @@ class Losses:
     def exceed(self, event: Any, delta: float) -> tuple[str, str] | None:
         """What shows that some pair loses more than the event says, and the pair; ``None`` where none does."""
         kinds = [kind for kind in self._kinds if kind and not any(_less(kind, other) for other in self._kinds)]
-        kinds = sorted(kinds, key=lambda kind: sum(map(_size, kind)), reverse=True)[:MOST_KINDS]
+        kinds = _largest(kinds)
         for point in (0.0, delta, 0.1):  # the first tells a pure event from one that needs a delta
             priced = self._priced(event, point)
             allowed = float(priced.epsilon)
@@ -276,21 +280,38 @@ def _merged(losses: Sequence[DpEvent]) -> tuple[DpEvent, ...]:
     return (*gaussian, *sorted(others, key=lambda loss: (type(loss).__name__, _size(loss))))
 
 
+def _largest(kinds: Sequence[tuple[DpEvent, ...]]) -> list[tuple[DpEvent, ...]]:
+    """Those that lose most, by each measure."""
+    largest = dict[tuple[DpEvent, ...], None]()
+    for at in range(3):
+        in_order = sorted(kinds, key=partial(_total, at), reverse=True)
+        largest |= dict.fromkeys(in_order[:MOST_KINDS])
+    return list(largest)
+
+
+def _total(at: int, parts: Sequence[DpEvent]) -> float:
+    return math.fsum(_size(part)[at] for part in parts)
+
+
 def _less(parts: Sequence[DpEvent], other: Sequence[DpEvent]) -> bool:
-    """Whether a pair loses less than another in every draw."""
-    kinds = [type(part) for part in parts] == [type(part) for part in other]
-    return parts != other and kinds and all(_size(a) <= _size(b) for a, b in zip(parts, other, strict=True))
+    """Whether a pair loses less than another: no more in any draw."""
+    return parts != other and len(parts) == len(other) and all(map(_no_more, parts, other))
 
 
-def _size(part: DpEvent) -> float:
-    """How much a draw loses, to be compared with others of its kind."""
-    match part:
-        case GaussianDpEvent():
-            return float(part.noise_multiplier) ** -2
-        case ZCDpEvent():
-            return 2 * float(part.rho)
-        case BoundedRange():
-            return part.eta**2 / 4
-        case PureDP():
-            return part.epsilon**2
-    return math.inf
+def _no_more(part: DpEvent, other: DpEvent) -> bool:
+    """Whether a draw loses no more than another of its kind."""
+    if isinstance(part, WithFailure) and isinstance(other, WithFailure):
+        return part.exclusive == other.exclusive and part.delta <= other.delta and _no_more(part.event, other.event)
+    if type(part) is not type(other) or math.isinf(_size(other)[0]):
+        return bool(part == other)
+    return all(one <= most for one, most in zip(_size(part), _size(other), strict=True))
+
+
+@lru_cache(maxsize=RECENT)
+def _size(part: DpEvent) -> tuple[float, float, float]:
+    """How much a draw loses: rho, a pure epsilon, and the probability that it keeps no promise."""
+    try:
+        cost = cost_of(part)
+    except ParameterError:
+        return math.inf, math.inf, 0.0
+    return cost.rho, cost.epsilon, cost.delta

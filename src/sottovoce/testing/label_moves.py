@@ -21,7 +21,7 @@ from sottovoce.testing import label_worlds as worlds
 from sottovoce.testing.draw_losses import Losses, losses_of
 from sottovoce.testing.draw_tape import Tape, Teller, WrongDrawError, running
 from sottovoce.testing.label_worlds import Change, seeded
-from sottovoce.testing.replays import OTHERWISE, Coins, Ways, far_apart, same_draws, seen, teller
+from sottovoce.testing.replays import OTHERWISE, Coins, far_apart, same_draws, seen, teller, ways_of
 from sottovoce.testing.report import ContractError, Report, must_not_raise
 
 LABELS: Final = (2, 3)
@@ -58,8 +58,7 @@ def compare_moves(method: Method, subject: str, change: Change, price: Price, re
     for labels, rows, pairs in groups:
         experts = [worlds.outputs(row, labels, change) for row in rows]
         said = [f"{worlds.shown_rows(row)} ({change}, {price})" for row in rows]
-        ways = Ways()
-        for way, seed in ((way, seed) for way in ways for seed in range(SEEDS if labels == 2 else 1)):
+        for seed, ways, way in ways_of(SEEDS if labels == 2 else 1):
             first = _drawn(method, subject, experts[0], said[0], price, seed, way.teller)
             drawn += len(first.tape.draws) + len(first.tape.others)
             again = [
@@ -67,7 +66,7 @@ def compare_moves(method: Method, subject: str, change: Change, price: Price, re
                 for each, where in zip(experts, said, strict=True)
             ]
             near = [answer.tape for answer in again if answer]
-            ways.saw(way, [first.tape, *near], thrown=bool(first.coins))
+            ways.saw(way, [first.tape, *near])
             for one, other in pairs:
                 answers = again[one], again[other]
                 if answers[0] is None or answers[1] is None:

@@ -7,10 +7,10 @@ Assumes     Coins of an entry's own are the same in two worlds where as many are
 
 from __future__ import annotations
 
-from collections import Counter, deque
+from collections import deque
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
-from typing import Any, Final, final
+from typing import Any, Final, NamedTuple, final
 
 import numpy as np
 
@@ -64,6 +64,13 @@ def is_asked(draw: Draw) -> bool:
     return draw.test is not None or isinstance(draw.mechanism, ProposeTestRelease)
 
 
+class Asked(NamedTuple):
+    """A release that says yes or no, with its number among all."""
+
+    number: int
+    draw: Draw
+
+
 @final
 @dataclass(frozen=True)
 class Way:
@@ -71,18 +78,19 @@ class Way:
 
     Attributes:
         first: What the first of them say, one after another, each with its kind: where another kind comes up, behind
-            another coin, it is drawn.
-        alike: What all tests say behind those, or all sets of one size, or of one size among so many candidates: yes,
-            so that a set passes, or no. Of others it is drawn.
+            another draw, it is drawn.
+        alike: What all of a kind say behind those: yes, so that a set passes, or no.
+        finer: Whether kinds of sets differ by the number of candidates, too.
     """
 
     first: tuple[tuple[Any, Any], ...] = ()
     alike: tuple[tuple[tuple[int, ...], bool], ...] = ()
+    finer: bool = False
 
     @property
     def teller(self) -> Teller | None:
         """Tells it, in one run after another; ``None`` where there is nothing to tell."""
-        if self == Way():
+        if not self.first and not self.alike:
             return None
         last, asked, alike = -1, 0, dict(self.alike)
 
@@ -97,17 +105,12 @@ class Way:
             if asked <= len(self.first):
                 same, outcome = self.first[asked - 1]
                 return outcome if same == _asked_kind(draw) else NotImplemented
-            answer = alike.get(_alike_kind(draw, finer=True), alike.get(_alike_kind(draw)))
+            answer = alike.get(_alike_kind(draw, finer=self.finer))
             if answer is None or asked > FORCED:
                 return NotImplemented
             return answered(draw, answer)
 
         return told
-
-    @property
-    def finer(self) -> bool:
-        """Whether sets are told apart by their candidates."""
-        return any(len(kind_of_all) > 1 for kind_of_all, _ in self.alike)
 
 
 def answered(draw: Draw, answer: bool) -> Any:
@@ -123,96 +126,107 @@ def _leading(values: Any, count: int) -> tuple[int, ...]:
 
 FORCED: Final = 200
 """Questions of one run from which on none is answered alike: an entry may ask until it has another answer."""
-MOST_WAYS: Final = 12
-"""Ways of one round that differ and are tried at most: all that three questions can be answered, and their coins."""
-MOST_FINER: Final = 3
-"""Numbers of candidates that sets of one size are told apart by as well."""
-FEW_ASKED: Final = 3
-"""Of so many questions every answer is tried; of more, the first two and the last otherwise, and all of a kind
-alike."""
+FEW_ASKED: Final = 4
+"""Of so many questions every answer is tried; of more, first and last ones otherwise, and all of a kind alike."""
+ROOM: Final = 32
+"""Ways of one round that are tried at most: all answers to four questions and the last one otherwise behind each, or
+all that are told of four kinds, one after another."""
 
 
 @final
 class Ways:
-    """Every way in which tests and sets of an entry can come out, the likely and the unlikely ones.
+    """The ways in which tests and sets of an entry can come out, the likely and the unlikely ones.
 
-    Behind every answer that was told there may be a question that nobody had asked before, so that ways come up as
-    others are tried. Each of three rounds has room of its own, and none takes it from another: the way that is drawn,
-    those in which all of a kind are answered alike, and some that tell the first questions otherwise; of these last
-    the ones that tell nothing else; and those that tell sets apart by their candidates.
+    The first is the way that is drawn. Then there are four rounds, none of which takes room from another:
+
+    1. the first questions one by one, and the last one otherwise where there are more;
+    2. kinds, all of which say yes or no: tests, and sets by how many they hold;
+    3. the same with the first, the second or the last question otherwise, where there are more than a few;
+    4. finer kinds, where sets of one size are among different numbers of candidates.
+
+    Behind every answer that is told there may be a question that nobody asked before. So answers are told one after
+    another, in the order in which questions, or kinds, come up: each round is a tree, and whole where its room is
+    enough.
     """
 
     def __init__(self) -> None:
-        self._alike, self._others, self._finer = deque([Way()]), deque[Way](), deque[Way]()
-        self._known, self._met = {Way()}, set[tuple[Any, ...]]()
-        self._heard, self._thrown = set[tuple[Any, ...]](), set[Way]()
+        self._questions, self._last, self._kinds = deque[Way](), deque[Way](), deque[Way]()
+        self._but_one, self._finer = deque[Way](), deque[Way]()
+        self._known, self._drawn = set[Way](), list[Asked]()
+        self._candidates, self._is_finer, self._longest = dict[int, int](), False, 0
 
     def __iter__(self) -> Iterator[Way]:
-        for waiting in (self._alike_first, self._first_alone, self._told_apart):
-            before = len(self._heard) + len(self._thrown)
-            for _ in range(2 * MOST_WAYS):  # one that leads to nothing new makes room for another
-                if len(self._heard) + len(self._thrown) >= before + MOST_WAYS or not (ways := waiting()):
+        yield Way()
+        for waiting in self._rounds():
+            for _ in range(ROOM):
+                if not any(waiting):
                     break
-                yield ways.popleft()
+                yield next(filter(None, waiting)).popleft()
 
-    def _alike_first(self) -> deque[Way]:
-        return self._alike or self._others
+    def _rounds(self) -> Iterator[tuple[deque[Way], ...]]:
+        yield self._questions, self._last
+        yield (self._kinds,)
+        if self._longest > FEW_ASKED:
+            yield (self._but_one,)
+        yield (self._finer,)
 
-    def _first_alone(self) -> deque[Way]:
-        """Of the others those that tell the first questions and nothing else."""
-        self._others = deque(way for way in self._others if not way.alike)
-        return self._others
-
-    def _told_apart(self) -> deque[Way]:
-        return self._finer
-
-    def saw(self, way: Way, tapes: Sequence[Tape], *, thrown: bool) -> None:
+    def saw(self, way: Way, tapes: Sequence[Tape]) -> None:
         """Notes what a way led to.
 
         Args:
             way: The way.
             tapes: Of all worlds, the first of which is asked.
-            thrown: Whether the entry threw coins of its own: behind others, other questions come up.
         """
-        asked = [(number, draw) for number, draw in enumerate(tapes[0].draws) if is_asked(draw)]
-        said = tuple((_asked_kind(draw), draw.outcome) for _, draw in asked)
-        if thrown:
-            self._thrown.add(way)
-        elif said in self._heard:
-            return
-        else:
-            self._heard.add(said)
-            if not way.alike:
-                self._met |= {said[:length] for length in range(len(said) + 1)}
-        behind: Sequence[int] = range(len(way.first), len(asked))
-        if len(behind) > 1:
-            self._all_alike(way, [draw for _, draw in asked[len(way.first) :]], thrown=thrown)
-        if len(behind) > FEW_ASKED:
-            behind = sorted({behind[0], behind[1], behind[-1]})
-        for at in behind:
-            number, draw = asked[at]
-            for other in _otherwise(number, draw, tapes):
-                self._add(replace(way, first=(*said[:at], (said[at][0], other))), thrown=thrown)
+        asked = [Asked(number, draw) for number, draw in enumerate(tapes[0].draws) if is_asked(draw)]
+        self._longest = max(self._longest, len(asked))
+        if way == Way():
+            self._drawn = asked
+            self._by_kinds(way, asked, tapes)
+        elif way.alike and not way.first:
+            self._by_kinds(way, asked, tapes)
+        if not way.alike:
+            self._one_by_one(way, asked, tapes)
+        for _, draw in asked:
+            if draw.test is None:
+                size, candidates = _alike_kind(draw, finer=True)
+                self._is_finer |= self._candidates.setdefault(size, candidates) != candidates
+        if self._is_finer:
+            self._by_kinds(Way(finer=True), self._drawn, tapes)
 
-    def _all_alike(self, way: Way, draws: Sequence[Draw], *, thrown: bool) -> None:
-        """All of a kind say yes, and all no, where they do not by themselves."""
-        kinds = dict.fromkeys(map(_alike_kind, draws))
-        if not way.first and way.finer == bool(way.alike):
-            kinds = dict.fromkeys(_finer_kinds(draws)) | kinds
-        for kind_of_all in kinds:
-            if kind_of_all in dict(way.alike):
-                continue
-            finer = len(kind_of_all) > 1
-            yes = [draw.outcome not in (None, False) for draw in draws if _alike_kind(draw, finer=finer) == kind_of_all]
+    def _one_by_one(self, way: Way, asked: Sequence[Asked], tapes: Sequence[Tape]) -> None:
+        for at in range(len(way.first), min(len(asked), FEW_ASKED)):
+            self._but_at(way, asked, at, tapes, self._questions)
+        if len(asked) > max(FEW_ASKED, len(way.first)):
+            self._but_at(way, asked, len(asked) - 1, tapes, self._last)
+
+    def _by_kinds(self, way: Way, asked: Sequence[Asked], tapes: Sequence[Tape]) -> None:
+        """The next kind that comes up says yes, or no; where all of it does by itself, the one after it does."""
+        told, yes = dict(way.alike), dict[tuple[int, ...], set[bool]]()
+        for _, draw in asked:
+            yes.setdefault(_alike_kind(draw, finer=way.finer), set()).add(draw.outcome not in (None, False))
+        kind_of_all = next((each for each in yes if each not in told), None)
+        if kind_of_all is not None:
             for answer in (True, False):
-                if thrown or yes.count(answer) < len(yes):
-                    self._add(replace(way, alike=(*way.alike, (kind_of_all, answer))), thrown=True)
+                more = replace(way, alike=(*way.alike, (kind_of_all, answer)))
+                if yes[kind_of_all] == {answer}:
+                    self._by_kinds(more, asked, tapes)
+                else:
+                    self._add(more, self._finer if way.finer else self._kinds)
+        elif not way.finer:
+            for at in sorted({0, 1, len(asked) - 1} & {*range(len(asked))}):
+                self._but_at(way, asked, at, tapes, self._but_one)
 
-    def _add(self, way: Way, *, thrown: bool) -> None:
-        if way in self._known or (not thrown and not way.alike and way.first in self._met):
-            return
-        self._known.add(way)
-        (self._finer if way.finer else self._others if way.first else self._alike).append(way)
+    def _but_at(self, way: Way, asked: Sequence[Asked], at: int, tapes: Sequence[Tape], waiting: deque[Way]) -> None:
+        """The same answers up to a question, and there another one."""
+        said = tuple((_asked_kind(draw), draw.outcome) for _, draw in asked[:at])
+        number, draw = asked[at]
+        for other in _otherwise(number, draw, tapes):
+            self._add(replace(way, first=(*said, (_asked_kind(draw), other))), waiting)
+
+    def _add(self, way: Way, waiting: deque[Way]) -> None:
+        if way not in self._known:
+            self._known.add(way)
+            waiting.append(way)
 
 
 def _otherwise(number: int, draw: Draw, tapes: Sequence[Tape]) -> Iterator[Any]:
@@ -245,11 +259,11 @@ def _alike_kind(draw: Draw, *, finer: bool = False) -> tuple[int, ...]:
     return (int(draw.mechanism.k), len(draw.aggregate.values))[: 1 + finer]
 
 
-def _finer_kinds(draws: Sequence[Draw]) -> Iterator[tuple[int, ...]]:
-    """Sets by how many they hold and of how many candidates, where these are a few different numbers."""
-    found = dict.fromkeys(_alike_kind(draw, finer=True) for draw in draws if draw.test is None)
-    sizes = Counter(size for size, _ in found)
-    return (kind_of_all for kind_of_all in found if 1 < sizes[kind_of_all[0]] <= MOST_FINER)
+def ways_of(seeds: int) -> Iterator[tuple[int, Ways, Way]]:
+    """All ways at one seed after another: what comes up behind an answer may follow from the seed."""
+    for seed in range(seeds):
+        for way in (ways := Ways()):
+            yield seed, ways, way
 
 
 def replayed(made: Callable[[int, Teller | None], tuple[list[Tape], list[int]]]) -> Iterator[list[Tape]]:
@@ -258,14 +272,14 @@ def replayed(made: Callable[[int, Teller | None], tuple[list[Tape], list[int]]])
     Args:
         made: Makes the tapes from a seed of the entry's own coins and what is told; says which coins were thrown.
     """
-    ways = Ways()
-    for way in ways:
-        for seed in range(OWN_COINS):
-            tapes, thrown = made(seed, way.teller)
-            yield tapes
-            ways.saw(way, tapes, thrown=bool(thrown))
-            if not thrown:
-                break
+    threw = False
+    for seed, ways, way in ways_of(OWN_COINS):
+        if seed and not threw:
+            return
+        tapes, thrown = made(seed, way.teller)
+        yield tapes
+        ways.saw(way, tapes)
+        threw |= bool(thrown)
 
 
 def either(told: Teller | None, usual: Teller | None) -> Teller | None:

@@ -132,10 +132,10 @@ def _runs(plan: DecodingPlan, texts: int) -> Iterator[tuple[int, Teller | None, 
                 kinds |= {draw.test is None for draw in drawn[0].tape.draws if is_asked(draw)}
                 coins |= bool(drawn[0].coins)
         if plan.setting.tokens <= SHORT and told_at <= 2:
-            ways.saw(Way(), [text.tape], thrown=False)
+            ways.saw(Way(), [text.tape])
             for way in islice(ways, 1, None):
                 yield seed, way.teller, (drawn := list[DrawnText]())
-                ways.saw(way, [drawn[0].tape], thrown=False)
+                ways.saw(way, [drawn[0].tape])
                 coins |= bool(drawn[0].coins)
 
 

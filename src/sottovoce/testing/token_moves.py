@@ -162,7 +162,7 @@ class Moves:
                 for name in names
                 if (again := self._again(first, beside, name, seed, f"{names[0]} and {name} {beside.words}"))
             }
-            ways.saw(way, [first.tape, *(each.tape for each in again.values())], thrown=bool(first.coins))
+            ways.saw(way, [first.tape, *(each.tape for each in again.values())])
             near = [(one, other) for one, other in pairs if one in again and other in again]
             for one, other in near:
                 if problem := far_apart(again[one].tape, again[other].tape, self._adjacency):

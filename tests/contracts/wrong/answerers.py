@@ -680,6 +680,38 @@ class TwoCompanionsOfAList(CompanionOfAList):
 
 
 @dataclass(frozen=True)
+class CompanionsBehindAGate(CompanionsOfSets):
+    """Two words as a set; where they pass, for each of four topics a word of its list as a set, one of all words where
+    that fails, and a companion for each of the latter: two are charged.
+    """
+
+    groups = 4
+
+    def event(self, setting):
+        gate, one = (ProposeTestRelease(self.sigma, self.lost, size).event for size in (2, 1))
+        sets = SelfComposedDpEvent(one, 2 * self.groups)
+        return ComposedDpEvent([gate, sets, SelfComposedDpEvent(BoundedRange(self.eta), self.most)])
+
+    def calibrated(self, price, setting):
+        found = super().calibrated(price, setting)
+        return replace(found, sigma=self.sigma or found.sigma * 1.5, lost=self.lost or found.lost / 2.25)
+
+    def draw(self, setting, experts, public, randomness):
+        counts, words, companions = self.counts(experts, public), [], []
+        one, size = ProposeTestRelease(self.sigma, self.lost, 1), len(public.universe) // self.groups
+        gate = ProposeTestRelease(self.sigma, self.lost, 2).release(counts, randomness)
+        for topic in range(0 if gate is None else self.groups):
+            part = slice(topic * size, (topic + 1) * size)
+            own = Scores(counts.values[part], sensitivity=counts.sensitivity, adjacency=counts.adjacency)
+            if found := one.release(own, randomness):
+                words.append(public.universe[part][found[0]])
+            elif found := one.release(counts, randomness):
+                words.append(public.universe[found[0]])
+                companions.append(public.universe[Exponential(self.eta).select(counts, randomness)])
+        return self.outcome(" ".join([*words, *companions]), experts)
+
+
+@dataclass(frozen=True)
 class QuotesTheFirst(OneKeyword):
     """The keyword with what follows it in the first text that has it."""
 

@@ -657,8 +657,8 @@ MUTANTS = [
         "tests-behind-a-told-set-untold",
         "a test behind a set that hardly ever passes is never told yes",
         "testing/replays.py",
-        "            for other in _otherwise(number, draw, tapes):\n",
-        "            for other in _otherwise(number, draw, tapes) if not way.first or not draw.test else ():\n",
+        "        for other in _otherwise(number, draw, tapes):\n",
+        "        for other in _otherwise(number, draw, tapes) if not way.first or not draw.test else ():\n",
         ("tests/contracts/test_replays.py",),
     ),
     Mutant(

@@ -1,0 +1,56 @@
+"""Which of many pairs of worlds are priced: those that lose most."""
+
+from __future__ import annotations
+
+import pytest
+
+from sottovoce.mechanisms.propose_test_release import ProposeTestRelease
+from sottovoce.privacy.events import BoundedRange, ComposedDpEvent, PureDP, SelfComposedDpEvent, WithFailure, ZCDpEvent
+from sottovoce.privacy.unit import Adjacency
+from sottovoce.testing.draw_losses import MOST_KINDS, Losses
+
+SET = ProposeTestRelease(300.0, 1e-8, 1).event
+OTHER_SET = ProposeTestRelease(200.0, 1e-8, 2).event
+COMPANION = BoundedRange(2.0)
+
+
+def losses(*pairs):
+    found = Losses(Adjacency.ADD_REMOVE)
+    for number, parts in enumerate(pairs):
+        found.add(parts, f"pair {number}")
+    return found
+
+
+@pytest.mark.parametrize("first", [True, False])
+def test_the_dearest_of_many_pairs_with_sets_is_priced_wherever_it_stands(first):
+    """Sets and companions: every pair of many loses more in one of both, and one has a companion too many."""
+    usual = [(*[SET] * (40 - number), *[COMPANION] * (number % 3)) for number in range(3 * MOST_KINDS)]
+    dear = [SET, *[COMPANION] * 4]
+    pairs = [dear, *usual] if first else [*usual, dear]
+    charged = ComposedDpEvent([SelfComposedDpEvent(SET, 40), SelfComposedDpEvent(COMPANION, 2)])
+    assert losses(*usual).exceed(charged, 1e-6) is None
+    problem, world = losses(*pairs).exceed(charged, 1e-6)
+    assert "costs epsilon" in problem
+    assert world == f"pair {0 if first else len(usual)}"
+
+
+def test_pairs_with_other_sets_are_both_priced():
+    """Neither loses less than the other because the loss of a set is behind a failure."""
+    pairs = [[SET, COMPANION, COMPANION, COMPANION], [OTHER_SET, COMPANION, COMPANION, COMPANION]]
+    charged = ComposedDpEvent([SET, SelfComposedDpEvent(COMPANION, 2)])
+    for order in (pairs, pairs[::-1]):
+        assert losses(*order).exceed(charged, 1e-6) is not None
+    assert losses([SET, COMPANION, COMPANION], [SET]).exceed(charged, 1e-6) is None
+
+
+def test_what_loses_most_as_a_pure_event_or_fails_most_often_is_priced():
+    """Pairs of fewer and larger losses have more rho; each exceeds its charge at another delta."""
+    few = [[PureDP(0.5 + number / 100), PureDP(3.0 - number / 100)] for number in range(2 * MOST_KINDS)]
+    assert losses(*few).exceed(PureDP(4.0), 1e-6) is None
+    _, world = losses(*few, [PureDP(0.5)] * 9).exceed(PureDP(4.0), 1e-6)
+    assert world == "pair 24"
+    likely = [WithFailure(ZCDpEvent(2.0 - number / 100), 1e-7 * (1 + number / 100)) for number in range(24)]
+    charged = WithFailure(ZCDpEvent(2.0), 2e-7)
+    assert losses(*[[part] for part in likely]).exceed(charged, 1e-6) is None
+    _, world = losses(*[[part] for part in likely], [WithFailure(ZCDpEvent(0.01), 2e-6)]).exceed(charged, 1e-6)
+    assert world == "pair 24"
