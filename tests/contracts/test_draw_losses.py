@@ -7,7 +7,7 @@ import pytest
 from sottovoce.mechanisms.propose_test_release import ProposeTestRelease
 from sottovoce.privacy.events import BoundedRange, ComposedDpEvent, PureDP, SelfComposedDpEvent, WithFailure, ZCDpEvent
 from sottovoce.privacy.unit import Adjacency
-from sottovoce.testing.draw_losses import MOST_KINDS, Losses
+from sottovoce.testing.draw_losses import Losses
 
 SET = ProposeTestRelease(300.0, 1e-8, 1).event
 OTHER_SET = ProposeTestRelease(200.0, 1e-8, 2).event
@@ -23,8 +23,8 @@ def losses(*pairs):
 
 @pytest.mark.parametrize("first", [True, False])
 def test_the_dearest_of_many_pairs_with_sets_is_priced_wherever_it_stands(first):
-    """Sets and companions: every pair of many loses more in one of both, and one has a companion too many."""
-    usual = [(*[SET] * (40 - number), *[COMPANION] * (number % 3)) for number in range(3 * MOST_KINDS)]
+    """Sets and companions: every pair loses more than another in one of both, and one has a companion too many."""
+    usual = [(*[SET] * (40 - number), *[COMPANION] * (number % 3)) for number in range(36)]
     dear = [SET, *[COMPANION] * 4]
     pairs = [dear, *usual] if first else [*usual, dear]
     charged = ComposedDpEvent([SelfComposedDpEvent(SET, 40), SelfComposedDpEvent(COMPANION, 2)])
@@ -45,7 +45,7 @@ def test_pairs_with_other_sets_are_both_priced():
 
 def test_what_loses_most_as_a_pure_event_or_fails_most_often_is_priced():
     """Pairs of fewer and larger losses have more rho; each exceeds its charge at another delta."""
-    few = [[PureDP(0.5 + number / 100), PureDP(3.0 - number / 100)] for number in range(2 * MOST_KINDS)]
+    few = [[PureDP(0.5 + number / 100), PureDP(3.0 - number / 100)] for number in range(24)]
     assert losses(*few).exceed(PureDP(4.0), 1e-6) is None
     _, world = losses(*few, [PureDP(0.5)] * 9).exceed(PureDP(4.0), 1e-6)
     assert world == "pair 24"

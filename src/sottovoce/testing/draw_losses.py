@@ -13,7 +13,7 @@ import math
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from functools import lru_cache, partial
+from functools import lru_cache
 from typing import Any, Final, final
 
 import numpy as np
@@ -51,9 +51,6 @@ TINY: Final = 1e-200
 """A smaller variance of noise counts as this one."""
 RECENT: Final = 1024
 """Laws that are kept: a draw is compared with those of several worlds."""
-MOST_KINDS: Final = 12
-"""Kinds of pairs that are accounted for: those with the largest rho, epsilon and probability of a failure, so many of
-each."""
 
 
 @lru_cache(maxsize=RECENT)
@@ -244,7 +241,6 @@ class Losses:
     def exceed(self, event: Any, delta: float) -> tuple[str, str] | None:
         """What shows that some pair loses more than the event says, and the pair; ``None`` where none does."""
         kinds = [kind for kind in self._kinds if kind and not any(_less(kind, other) for other in self._kinds)]
-        kinds = _largest(kinds)
         for point in (0.0, delta, 0.1):  # the first tells a pure event from one that needs a delta
             priced = self._priced(event, point)
             allowed = float(priced.epsilon)
@@ -278,19 +274,6 @@ def _merged(losses: Sequence[DpEvent]) -> tuple[DpEvent, ...]:
     square = math.fsum(loss.noise_multiplier**-2 for loss in losses if isinstance(loss, GaussianDpEvent))
     gaussian = [GaussianDpEvent(_rounded(square**-0.5))] if square else []
     return (*gaussian, *sorted(others, key=lambda loss: (type(loss).__name__, _size(loss))))
-
-
-def _largest(kinds: Sequence[tuple[DpEvent, ...]]) -> list[tuple[DpEvent, ...]]:
-    """Those that lose most, by each measure."""
-    largest = dict[tuple[DpEvent, ...], None]()
-    for at in range(3):
-        in_order = sorted(kinds, key=partial(_total, at), reverse=True)
-        largest |= dict.fromkeys(in_order[:MOST_KINDS])
-    return list(largest)
-
-
-def _total(at: int, parts: Sequence[DpEvent]) -> float:
-    return math.fsum(_size(part)[at] for part in parts)
 
 
 def _less(parts: Sequence[DpEvent], other: Sequence[DpEvent]) -> bool:
