@@ -150,6 +150,36 @@ def test_every_answer_to_four_questions_is_told_in_whatever_tree(seed):
         assert {(number, *answers) for number, each in enumerate(trees) for answers in every(each)} <= said
 
 
+def test_every_answer_is_told_whatever_list_is_drawn_between():
+    """A set of all words, and of a list that a release names, which is another one in every way."""
+    sizes = iter(range(10, 10_000))
+
+    def entry(drawn, _):
+        if drawn(SET, None) is None:
+            drawn(OTHER, 3)
+            if drawn(one_among(next(sizes)), None) is not None:
+                drawn(one_among(4), None)
+
+    said = {tuple(outcome not in (None, False) for outcome in outcomes if outcome != 3) for outcomes in told(entry)[0]}
+    assert said == {(True,), (False, False), (False, True, False), (False, True, True)}
+
+
+@pytest.mark.parametrize("thrown", [False, True])
+@pytest.mark.parametrize("topics", [4, 5, 9])
+def test_all_of_a_kind_pass_behind_answers_that_differ(topics, thrown):
+    """Sets, or words of short lists and long ones, behind a test that says no and one that says yes."""
+
+    def entry(drawn, _, *, lists):
+        if drawn(TEST, False) or not drawn(TEST, False):
+            return
+        for _ in range(topics):
+            if drawn(one_among(4), None) is None and lists:
+                drawn(one_among(9), None)
+
+    assert (False, True, *((0,),) * topics) in told(partial(entry, lists=False), thrown=thrown)[0]
+    assert (False, True, *(None, (0,)) * topics) in told(partial(entry, lists=True), thrown=thrown)[0]
+
+
 @pytest.mark.parametrize("thrown", [False, True])
 @pytest.mark.parametrize("topics", [3, 4, 5])
 def test_sets_of_other_candidates_pass_behind_a_gate_or_behind_sets_that_pass_by_themselves(topics, thrown):

@@ -160,6 +160,25 @@ def test_times_of_a_zone_beyond_those_of_python_are_read_as_from_parquet(tmp_pat
             assert read_private(frame).fingerprint == read_private(tmp_path / "x.parquet").fingerprint, last
 
 
+def test_units_and_types_that_parquet_stores_otherwise_are_read_as_from_it(tmp_path):
+    pa, parquet = pytest.importorskip("pyarrow"), pytest.importorskip("pyarrow.parquet")
+    largest, numbers = 2**63 - 1, pa.array([0, 10**12], pa.int64())
+    days = pa.array([0, 86_400_000 * (2**31 - 1)], pa.int64())
+    columns = {
+        "seconds": numbers.cast(pa.timestamp("s")),
+        "days": days.cast(pa.date64()),
+        "east": pa.array([0, largest], pa.timestamp("ns", "Europe/Berlin")),
+        "west": pa.array([0, -largest], pa.timestamp("ns", "America/New_York")),
+        "often": pa.DictionaryArray.from_arrays([0, 1], pa.array([0, largest], pa.timestamp("us"))),
+        "lists": pa.array([[0], [largest]], pa.list_(pa.timestamp("us", "Asia/Tokyo"))),
+    }
+    for name, column in columns.items():
+        table = pa.table({"text": ["a", "b"], "when": column})
+        parquet.write_table(table, tmp_path / "x.parquet")
+        frame = table.to_pandas(types_mapper=pd.ArrowDtype)
+        assert read_private(frame).fingerprint == read_private(tmp_path / "x.parquet").fingerprint, name
+
+
 def rows_of(file, first):
     """The file without its first rows."""
     parquet = pytest.importorskip("pyarrow.parquet")

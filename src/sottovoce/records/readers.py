@@ -9,6 +9,7 @@ from __future__ import annotations
 import base64
 import csv
 import gzip
+import io
 import json
 import os
 import stat
@@ -454,7 +455,7 @@ def _cells(column: Any) -> list[Any]:
 
     kind = column.type
     if pa.types.is_dictionary(kind):
-        known = column.dictionary.to_pylist()
+        known = _cells(column.dictionary)
         return [None if place is None else known[place] for place in column.indices.to_pylist()]
     if pa.types.is_list(kind) or pa.types.is_large_list(kind):
         inner, ends = _cells(column.values), column.offsets.to_pylist()
@@ -503,7 +504,7 @@ def _from_frame(frame: Any) -> Iterator[Row]:
 
 def _readable(frame: Any) -> Any:
     """A frame that can be gone through: a column of times that its zone leads beyond Python's years is in UTC, and one
-    of Arrow's with dates, times or durations beyond those of Python as Parquet files are read.
+    of Arrow's with dates, times or durations beyond those of Python as a Parquet file of it is read.
     """
     moved = {}
     for place, kind in enumerate(frame.dtypes):
@@ -511,10 +512,11 @@ def _readable(frame: Any) -> Any:
         in_zone = (getattr(kind, "tz", None) or getattr(arrow, "tz", None)) is not None
         if not (in_zone or (arrow is not None and _has_times(arrow))) or _can_be_listed(column):
             continue
-        if in_zone and _can_be_listed(in_utc := column.dt.tz_convert("UTC")):
+        fits = arrow is None or getattr(arrow, "unit", "") != "ns"  # Arrow turns nanoseconds around where a zone leads
+        if in_zone and fits and _can_be_listed(in_utc := column.dt.tz_convert("UTC")):
             moved[place] = in_utc
         elif arrow is not None:
-            cells = [cell for chunk in column.array.__arrow_array__().chunks for cell in _cells(chunk)]
+            cells = [cell for part in _stored(column.array.__arrow_array__()) for cell in _cells(part)]
             moved[place] = type(column)(cells, index=frame.index, dtype=object)
     if not moved:
         return frame
@@ -522,6 +524,22 @@ def _readable(frame: Any) -> Any:
     for place, column in moved.items():
         frame.isetitem(place, column)
     return frame
+
+
+def _stored(column: Any) -> Iterator[Any]:
+    """An Arrow column as Parquet has it, whose times have other units."""
+    import pyarrow as pa
+    from pyarrow import parquet
+
+    file = io.BytesIO()
+    try:
+        parquet.write_table(pa.table({"column": column}), file)
+    except pa.ArrowException:  # in no unit that Parquet has
+        yield from column.chunks
+        return
+    with parquet.ParquetFile(file) as content:
+        for batch in content.iter_batches(batch_size=_BATCH_ROWS):
+            yield batch.column(0)
 
 
 def _can_be_listed(column: Any) -> bool:

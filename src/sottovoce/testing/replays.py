@@ -7,6 +7,7 @@ Assumes     Coins of an entry's own are the same in two worlds where as many are
 
 from __future__ import annotations
 
+import itertools
 from collections import deque
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
@@ -78,7 +79,7 @@ class Way:
 
     Attributes:
         first: What the first of them say, one after another, each with its kind: where another kind comes up, behind
-            another draw, it is drawn.
+            another draw, it says yes or no as well.
         alike: What all of a kind say behind those: yes, so that a set passes, or no.
         finer: Whether kinds of sets differ by the number of candidates, too.
     """
@@ -104,7 +105,7 @@ class Way:
             asked += 1
             if asked <= len(self.first):
                 same, outcome = self.first[asked - 1]
-                return outcome if same == _asked_kind(draw) else NotImplemented
+                return outcome if same == _asked_kind(draw) else answered(draw, outcome not in (None, False))
             answer = alike.get(_alike_kind(draw, finer=self.finer))
             if answer is None or asked > FORCED:
                 return NotImplemented
@@ -129,20 +130,23 @@ FORCED: Final = 200
 FEW_ASKED: Final = 4
 """Of so many questions every answer is tried; of more, first and last ones otherwise, and all of a kind alike."""
 ROOM: Final = 32
-"""Ways of one round that are tried at most: all answers to four questions and the last one otherwise behind each, or
-all that are told of four kinds, one after another."""
+"""Ways of one of the first two rounds that are tried at most: all answers to four questions and the last one otherwise
+behind each, or all that are told of four kinds, one after another."""
+LESS_ROOM: Final = 16
+"""Ways of a later round: all that are told of three kinds."""
 
 
 @final
 class Ways:
     """The ways in which tests and sets of an entry can come out, the likely and the unlikely ones.
 
-    The first is the way that is drawn. Then there are four rounds, none of which takes room from another:
+    The first is the way that is drawn. Then there are rounds, none of which takes room from another:
 
     1. the first questions one by one, and the last one otherwise where there are more;
     2. kinds, all of which say yes or no: tests, and sets by how many they hold;
     3. the same with the first, the second or the last question otherwise, where there are more than a few;
-    4. finer kinds, where sets of one size are among different numbers of candidates.
+    4. kinds behind each of the first answers;
+    5. as 2 and 4 with finer kinds, where sets of one size are among different numbers of candidates.
 
     Behind every answer that is told there may be a question that nobody asked before. So answers are told one after
     another, in the order in which questions, or kinds, come up: each round is a tree, and whole where its room is
@@ -150,25 +154,27 @@ class Ways:
     """
 
     def __init__(self) -> None:
-        self._questions, self._last, self._kinds = deque[Way](), deque[Way](), deque[Way]()
-        self._but_one, self._finer = deque[Way](), deque[Way]()
-        self._known, self._drawn = set[Way](), list[Asked]()
+        self._questions, self._last, self._but_one = deque[Way](), deque[Way](), deque[Way]()
+        self._of_kinds = {key: deque[Way]() for key in itertools.product((False, True), repeat=2)}
+        self._known, self._answered = set[Way](), list[tuple[Way, list[Asked]]]()
         self._candidates, self._is_finer, self._longest = dict[int, int](), False, 0
 
     def __iter__(self) -> Iterator[Way]:
         yield Way()
-        for waiting in self._rounds():
-            for _ in range(ROOM):
+        for room, *waiting in self._rounds():
+            for _ in range(room):
                 if not any(waiting):
                     break
                 yield next(filter(None, waiting)).popleft()
 
-    def _rounds(self) -> Iterator[tuple[deque[Way], ...]]:
-        yield self._questions, self._last
-        yield (self._kinds,)
+    def _rounds(self) -> Iterator[tuple[int, *tuple[deque[Way], ...]]]:
+        yield ROOM, self._questions, self._last
+        yield ROOM, self._of_kinds[False, False]
         if self._longest > FEW_ASKED:
-            yield (self._but_one,)
-        yield (self._finer,)
+            yield LESS_ROOM, self._but_one
+        yield LESS_ROOM, self._of_kinds[False, True]
+        yield LESS_ROOM, self._of_kinds[True, False]
+        yield LESS_ROOM, self._of_kinds[True, True]
 
     def saw(self, way: Way, tapes: Sequence[Tape]) -> None:
         """Notes what a way led to.
@@ -179,19 +185,17 @@ class Ways:
         """
         asked = [Asked(number, draw) for number, draw in enumerate(tapes[0].draws) if is_asked(draw)]
         self._longest = max(self._longest, len(asked))
-        if way == Way():
-            self._drawn = asked
-            self._by_kinds(way, asked, tapes)
-        elif way.alike and not way.first:
-            self._by_kinds(way, asked, tapes)
-        if not way.alike:
-            self._one_by_one(way, asked, tapes)
         for _, draw in asked:
             if draw.test is None:
                 size, candidates = _alike_kind(draw, finer=True)
                 self._is_finer |= self._candidates.setdefault(size, candidates) != candidates
+        self._by_kinds(way, asked, tapes)
+        if not way.alike:
+            self._one_by_one(way, asked, tapes)
+            self._answered.append((way, asked))
         if self._is_finer:
-            self._by_kinds(Way(finer=True), self._drawn, tapes)
+            for one, its in self._answered:
+                self._by_kinds(replace(one, finer=True), its, ())
 
     def _one_by_one(self, way: Way, asked: Sequence[Asked], tapes: Sequence[Tape]) -> None:
         for at in range(len(way.first), min(len(asked), FEW_ASKED)):
@@ -201,8 +205,10 @@ class Ways:
 
     def _by_kinds(self, way: Way, asked: Sequence[Asked], tapes: Sequence[Tape]) -> None:
         """The next kind that comes up says yes, or no; where all of it does by itself, the one after it does."""
-        told, yes = dict(way.alike), dict[tuple[int, ...], set[bool]]()
-        for _, draw in asked:
+        told, yes, behind = dict(way.alike), dict[tuple[int, ...], set[bool]](), asked[len(way.first) :]
+        if way.first and len(behind) < 2:
+            return
+        for _, draw in behind:
             yes.setdefault(_alike_kind(draw, finer=way.finer), set()).add(draw.outcome not in (None, False))
         kind_of_all = next((each for each in yes if each not in told), None)
         if kind_of_all is not None:
@@ -211,8 +217,8 @@ class Ways:
                 if yes[kind_of_all] == {answer}:
                     self._by_kinds(more, asked, tapes)
                 else:
-                    self._add(more, self._finer if way.finer else self._kinds)
-        elif not way.finer:
+                    self._add(more, self._of_kinds[way.finer, bool(way.first)])
+        elif not way.finer and not way.first:
             for at in sorted({0, 1, len(asked) - 1} & {*range(len(asked))}):
                 self._but_at(way, asked, at, tapes, self._but_one)
 
