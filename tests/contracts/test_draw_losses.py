@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 
 from sottovoce.mechanisms.propose_test_release import ProposeTestRelease
+from sottovoce.mechanisms.top_k import OneShotTopK
 from sottovoce.privacy.events import BoundedRange, ComposedDpEvent, PureDP, SelfComposedDpEvent, WithFailure, ZCDpEvent
 from sottovoce.privacy.unit import Adjacency
 from sottovoce.testing.draw_losses import Losses
@@ -54,3 +55,15 @@ def test_what_loses_most_as_a_pure_event_or_fails_most_often_is_priced():
     assert losses(*[[part] for part in likely]).exceed(charged, 1e-6) is None
     _, world = losses(*[[part] for part in likely], [WithFailure(ZCDpEvent(0.01), 2e-6)]).exceed(charged, 1e-6)
     assert world == "pair 24"
+
+
+def test_compositions_are_not_ordered_by_their_size():
+    """Neither of two is left out for the other: of one rho, or of less rho and a higher price."""
+    halves, quarters = SelfComposedDpEvent(ZCDpEvent(0.5), 2), SelfComposedDpEvent(ZCDpEvent(0.25), 4)
+    assert losses([halves], [quarters]).exceed(ZCDpEvent(0.01), 1e-6) is not None
+    one, several = OneShotTopK(0.5, 1).event, OneShotTopK(1.5, 9).event
+    _, world = losses([one], [several]).exceed(several, 1e-6)
+    assert world == "pair 0"
+    listed = ComposedDpEvent([PureDP(1.0), ComposedDpEvent([BoundedRange(2.0), SET])])
+    assert losses([listed]).exceed(ComposedDpEvent([PureDP(1.0), BoundedRange(2.0)]), 1e-9) is not None
+    assert losses([listed]).exceed(listed, 1e-6) is None

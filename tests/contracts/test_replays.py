@@ -290,6 +290,17 @@ def test_of_many_tests_all_but_one_say_yes(by_itself):
     assert {(False, *(True,) * 6), (True, False, *(True,) * 5)} <= found
 
 
+@pytest.mark.parametrize("sizes", [(1, 2, 3, 1, 2, 3, 1, 2), (1, 1, 2, 2, 3, 3), (1, 2, 3, 4, 1, 2)])
+def test_all_but_one_of_several_kinds_pass(sizes):
+    def entry(drawn, _):
+        for size in sizes:
+            drawn(replace(SET, mechanism=ProposeTestRelease(300.0, 1e-6, size), aggregate=among(9)), None)
+
+    found = {tuple(outcome is not None for outcome in outcomes) for outcomes in told(entry)[0]}
+    last = len(sizes) - 1
+    assert {tuple(at != gap for at in range(len(sizes))) for gap in (0, 1, last)} <= found
+
+
 @pytest.mark.parametrize("by_itself", [None, LEADING])
 def test_of_many_sets_all_pass_and_all_fail(by_itself):
     for number in (4, 5, 6):

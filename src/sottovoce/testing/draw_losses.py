@@ -49,6 +49,8 @@ MOST_REACH: Final = 1 << 20
 """Noise that reaches further is not written out: it loses what its event says."""
 TINY: Final = 1e-200
 """A smaller variance of noise counts as this one."""
+ORDERED: Final = (BoundedRange, PureDP, ZCDpEvent, GaussianDpEvent)
+"""Events of which one with a larger parameter costs more at every delta; compositions of other sizes may cost less."""
 RECENT: Final = 1024
 """Laws that are kept: a draw is compared with those of several worlds."""
 
@@ -270,10 +272,16 @@ class Losses:
 
 def _merged(losses: Sequence[DpEvent]) -> tuple[DpEvent, ...]:
     """Losses in an order, Gaussian noise as one: squares of mu add up."""
+    losses = [part for loss in losses for part in _parts(loss)]
     others = [loss for loss in losses if not isinstance(loss, NoOpDpEvent | GaussianDpEvent)]
     square = math.fsum(loss.noise_multiplier**-2 for loss in losses if isinstance(loss, GaussianDpEvent))
     gaussian = [GaussianDpEvent(_rounded(square**-0.5))] if square else []
     return (*gaussian, *sorted(others, key=lambda loss: (type(loss).__name__, _size(loss))))
+
+
+def _parts(loss: DpEvent) -> list[DpEvent]:
+    """A loss, or those that a composition lists."""
+    return [part for one in loss.events for part in _parts(one)] if isinstance(loss, ComposedDpEvent) else [loss]
 
 
 def _less(parts: Sequence[DpEvent], other: Sequence[DpEvent]) -> bool:
@@ -285,7 +293,7 @@ def _no_more(part: DpEvent, other: DpEvent) -> bool:
     """Whether a draw loses no more than another of its kind."""
     if isinstance(part, WithFailure) and isinstance(other, WithFailure):
         return part.exclusive == other.exclusive and part.delta <= other.delta and _no_more(part.event, other.event)
-    if type(part) is not type(other) or math.isinf(_size(other)[0]):
+    if type(part) is not type(other) or not isinstance(part, ORDERED) or math.isinf(_size(other)[0]):
         return bool(part == other)
     return all(one <= most for one, most in zip(_size(part), _size(other), strict=True))
 

@@ -130,10 +130,12 @@ FORCED: Final = 200
 FEW_ASKED: Final = 4
 """Of so many questions every answer is tried; of more, first and last ones otherwise, and all of a kind alike."""
 ROOM: Final = 32
-"""Ways of one of the first two rounds that are tried at most: all answers to four questions and the last one otherwise
-behind each, or all that are told of four kinds, one after another."""
+"""Ways of one round that are tried at most: all answers to four questions and the last one otherwise behind each, or
+all that are told of four kinds, one after another."""
+ROOM_BUT_ONE: Final = 48
+"""Ways in which all but one are alike: three behind each that is told of four kinds."""
 LESS_ROOM: Final = 16
-"""Ways of a later round: all that are told of three kinds."""
+"""Ways of a round that tells kinds behind first answers."""
 
 
 @final
@@ -171,9 +173,9 @@ class Ways:
         yield ROOM, self._questions, self._last
         yield ROOM, self._of_kinds[False, False]
         if self._longest > FEW_ASKED:
-            yield LESS_ROOM, self._but_one
+            yield ROOM_BUT_ONE, self._but_one
         yield LESS_ROOM, self._of_kinds[False, True]
-        yield LESS_ROOM, self._of_kinds[True, False]
+        yield ROOM, self._of_kinds[True, False]
         yield LESS_ROOM, self._of_kinds[True, True]
 
     def saw(self, way: Way, tapes: Sequence[Tape]) -> None:

@@ -496,6 +496,14 @@ MUTANTS = [
         ("tests/contracts/test_draw_losses.py",),
     ),
     Mutant(
+        "compositions-in-order-of-size",
+        "a composition counts as dearer than another of the same rho, or of less, and neither of two is priced",
+        "testing/draw_losses.py",
+        "or not isinstance(part, ORDERED) or",
+        "or",
+        ("tests/contracts/test_draw_losses.py",),
+    ),
+    Mutant(
         "failures-lose-nothing",
         "a pair of worlds whose releases fail more often is not priced beside one that loses more",
         "testing/draw_losses.py",
