@@ -23,11 +23,11 @@ def losses(*pairs):
 
 
 @pytest.mark.parametrize("first", [True, False])
-def test_the_dearest_of_many_pairs_with_sets_is_priced_wherever_it_stands(first):
+def test_the_costliest_of_many_pairs_with_sets_is_priced_wherever_it_stands(first):
     """Sets and companions: every pair loses more than another in one of both, and one has a companion too many."""
     usual = [(*[SET] * (40 - number), *[COMPANION] * (number % 3)) for number in range(36)]
-    dear = [SET, *[COMPANION] * 4]
-    pairs = [dear, *usual] if first else [*usual, dear]
+    costly = [SET, *[COMPANION] * 4]
+    pairs = [costly, *usual] if first else [*usual, costly]
     charged = ComposedDpEvent([SelfComposedDpEvent(SET, 40), SelfComposedDpEvent(COMPANION, 2)])
     assert losses(*usual).exceed(charged, 1e-6) is None
     problem, world = losses(*pairs).exceed(charged, 1e-6)

@@ -497,7 +497,7 @@ MUTANTS = [
     ),
     Mutant(
         "compositions-in-order-of-size",
-        "a composition counts as dearer than another of the same rho, or of less, and neither of two is priced",
+        "a composition counts as costing more than another of the same rho, or of less, and neither of two is priced",
         "testing/draw_losses.py",
         "or not isinstance(part, ORDERED) or",
         "or",
