@@ -6,7 +6,15 @@ import pytest
 
 from sottovoce.mechanisms.propose_test_release import ProposeTestRelease
 from sottovoce.mechanisms.top_k import OneShotTopK
-from sottovoce.privacy.events import BoundedRange, ComposedDpEvent, PureDP, SelfComposedDpEvent, WithFailure, ZCDpEvent
+from sottovoce.privacy.events import (
+    BoundedRange,
+    ComposedDpEvent,
+    GaussianDpEvent,
+    PureDP,
+    SelfComposedDpEvent,
+    WithFailure,
+    ZCDpEvent,
+)
 from sottovoce.privacy.unit import Adjacency
 from sottovoce.testing.draw_losses import Losses
 
@@ -28,7 +36,8 @@ def test_the_costliest_of_many_pairs_with_sets_is_priced_wherever_it_stands(firs
     usual = [(*[SET] * (40 - number), *[COMPANION] * (number % 3)) for number in range(36)]
     costly = [SET, *[COMPANION] * 4]
     pairs = [costly, *usual] if first else [*usual, costly]
-    charged = ComposedDpEvent([SelfComposedDpEvent(SET, 40), SelfComposedDpEvent(COMPANION, 2)])
+    all_sets = WithFailure(ZCDpEvent(41 * SET.event.rho), 41 * SET.delta)  # no part of it is a set's own
+    charged = ComposedDpEvent([all_sets, SelfComposedDpEvent(COMPANION, 2)])
     assert losses(*usual).exceed(charged, 1e-6) is None
     problem, world = losses(*pairs).exceed(charged, 1e-6)
     assert "costs epsilon" in problem
@@ -67,3 +76,34 @@ def test_compositions_are_not_ordered_by_their_size():
     listed = ComposedDpEvent([PureDP(1.0), ComposedDpEvent([BoundedRange(2.0), SET])])
     assert losses([listed]).exceed(ComposedDpEvent([PureDP(1.0), BoundedRange(2.0)]), 1e-9) is not None
     assert losses([listed]).exceed(listed, 1e-6) is None
+
+
+@pytest.mark.parametrize("kind", [PureDP, BoundedRange])
+@pytest.mark.parametrize("number", [6, 9, 12])
+def test_each_of_many_unequal_losses_may_be_within_a_part_of_its_own(kind, number):
+    """An accountant's figure for them is above the event's: it knows the tightest composition of few kinds alone."""
+    charged = [SelfComposedDpEvent(kind(0.5), number), SelfComposedDpEvent(PureDP(0.25), 2)]
+    within = [*(kind(0.5 - number / 1000) for number in range(number)), PureDP(0.25), PureDP(0.2)]
+    assert losses(within).exceed(ComposedDpEvent(charged), 1e-6) is None
+    assert losses([*within, PureDP(0.25)]).exceed(ComposedDpEvent(charged), 1e-6) is not None
+    assert losses([*within, PureDP(0.3)]).exceed(ComposedDpEvent(charged), 1e-6) is not None
+    assert losses([*within[:-2], PureDP(0.5), PureDP(0.25)]).exceed(ComposedDpEvent(charged), 1e-6) is not None
+
+
+def test_noise_and_failures_are_held_against_parts_of_their_own():
+    noise, failing = GaussianDpEvent(2.0), WithFailure(PureDP(0.5), 1e-7)
+    charged = ComposedDpEvent([SelfComposedDpEvent(noise, 4), SelfComposedDpEvent(failing, 2)])
+    unequal = [GaussianDpEvent(8.0), GaussianDpEvent(1.01), WithFailure(PureDP(0.4), 1e-7), failing]
+    assert losses(unequal).exceed(charged, 1e-6) is None
+    assert losses([*unequal, GaussianDpEvent(2.0)]).exceed(charged, 1e-6) is not None
+    assert losses([*unequal, failing]).exceed(charged, 1e-6) is not None
+    assert losses([*unequal[:-1], WithFailure(PureDP(0.5), 2e-7)]).exceed(charged, 2.5e-7) is not None
+
+
+@pytest.mark.parametrize("parts", [list, tuple])
+def test_a_composition_may_stand_in_a_list_wherever_it_stands(parts):
+    """Lists cannot be hashed, and losses of pairs are told apart by their hashes."""
+    both = ComposedDpEvent(parts([PureDP(0.5), BoundedRange(0.5)]))
+    for event in (both, SelfComposedDpEvent(both, 2), WithFailure(both, 1e-7)):
+        assert losses([event]).exceed(event, 1e-6) is None
+        assert losses([event, event]).exceed(event, 1e-6) is not None

@@ -35,6 +35,10 @@ def one_among(candidates: int) -> Draw:
     return replace(ONE, aggregate=among(candidates))
 
 
+def sized(size: int) -> Draw:
+    return replace(SET, mechanism=ProposeTestRelease(300.0, 1e-6, size), aggregate=among(9))
+
+
 def told(entry: Callable[[Callable[..., Any], int], None], *, thrown: bool = False) -> tuple[set[tuple[Any, ...]], int]:
     """Every sequence of releases that an entry meets, and how often it is asked."""
     found = set[tuple[Any, ...]]()
@@ -292,11 +296,35 @@ def test_of_many_tests_all_but_one_say_yes(by_itself):
 def test_all_but_one_of_several_kinds_pass(sizes):
     def entry(drawn, _):
         for size in sizes:
-            drawn(replace(SET, mechanism=ProposeTestRelease(300.0, 1e-6, size), aggregate=among(9)), None)
+            drawn(sized(size), None)
 
     found = {tuple(outcome is not None for outcome in outcomes) for outcomes in told(entry)[0]}
     last = len(sizes) - 1
     assert {tuple(at != gap for at in range(len(sizes))) for gap in (0, 1, last)} <= found
+
+
+def test_all_but_one_of_four_kinds_otherwise_behind_every_answer_of_the_kinds():
+    """Of four sizes, one of which passes half of the time by itself: sixteen answers, and three sets otherwise each."""
+    sizes = (1, 2, 3, 4) * 2
+
+    def entry(drawn, _):
+        for at, size in enumerate(sizes):
+            drawn(sized(size), tuple(range(size)) if at < len(sizes) // 2 else None)
+
+    found = {tuple(outcome is not None for outcome in outcomes) for outcomes in told(entry)[0]}
+    for kinds in product((True, False), repeat=4):
+        for other in (0, 1, len(sizes) - 1):
+            assert tuple(says != (at == other) for at, says in enumerate(kinds * 2)) in found
+
+
+def test_sets_of_four_numbers_of_candidates_pass_and_fail_in_every_way():
+    def entry(drawn, _):
+        for passes in (True, False):
+            for candidates in (4, 6, 8, 10):
+                drawn(one_among(candidates), (0,) if passes else None)
+
+    found = {tuple(outcome is not None for outcome in outcomes) for outcomes in told(entry)[0]}
+    assert {kinds * 2 for kinds in product((True, False), repeat=4)} <= found
 
 
 @pytest.mark.parametrize("by_itself", [None, LEADING])

@@ -656,6 +656,7 @@ def test_a_wrong_answerer_is_noticed(wrong, contract, reason):
         answerers.EachWordByItself,
         answerers.TwoSets,
         answerers.CompanionsOfSets,
+        answerers.TwoOfEachList,
         pytest.param(answerers.ThrowsACoin, marks=pytest.mark.slow),
         pytest.param(answerers.CoinBetween, marks=pytest.mark.slow),
         answerers.Mean,

@@ -3,6 +3,8 @@
 Guarantee   A move beyond the bound that a mechanism was told is found exactly, in whole numbers. The loss of a draw is
             that of this pair: less than the mechanism's event where the pair moves by less than the bound.
             A sum loses no less than the variance of its noise shows, whatever its mechanism charges.
+            A pair of worlds is within an event if each of its draws is within a part of the event that is its own, or
+            if an accountant's upper bound of all of them is within its figure for the event.
 Sources     specification 1.5 (ranges and norms), T1 (bounded range), T8 (Gaussian noise);
             Chapman and Robbins (1951) for what a variance shows.
 """
@@ -23,6 +25,7 @@ from sottovoce.mechanisms.base import SelectionMechanism, log_law
 from sottovoce.mechanisms.exponential import Exponential
 from sottovoce.mechanisms.laplace import Laplace
 from sottovoce.privacy.accounting.accountant import RdpAccountant, Report
+from sottovoce.privacy.accounting.composition import merge, rebuilt
 from sottovoce.privacy.accounting.event_cost import cost_of
 from sottovoce.privacy.aggregates import Counts, ItemCounts, Scores, VectorSum
 from sottovoce.privacy.events import (
@@ -32,7 +35,6 @@ from sottovoce.privacy.events import (
     GaussianDpEvent,
     NoOpDpEvent,
     PureDP,
-    SelfComposedDpEvent,
     WithFailure,
     ZCDpEvent,
 )
@@ -242,12 +244,14 @@ class Losses:
 
     def exceed(self, event: Any, delta: float) -> tuple[str, str] | None:
         """What shows that some pair loses more than the event says, and the pair; ``None`` where none does."""
-        kinds = [kind for kind in self._kinds if kind and not any(_less(kind, other) for other in self._kinds)]
+        charged = _counted([event])
+        beyond = [kind for kind in self._kinds if not _covered(kind, charged)]
+        kinds = [kind for kind in beyond if not any(_less(kind, other) for other in beyond)]
         for point in (0.0, delta, 0.1):  # the first tells a pure event from one that needs a delta
             priced = self._priced(event, point)
             allowed = float(priced.epsilon)
             for parts in kinds:
-                lost = min(self._epsilon(ComposedDpEvent(list(parts)), point), self._even(parts, point))
+                lost = float(self._priced(ComposedDpEvent(list(parts)), point).epsilon)
                 if lost > allowed * (SLACK + priced.rounding) + 1e-9:
                     problem = (
                         f"what it draws costs epsilon {lost:.6g} at delta {point:g} in one pair of worlds, and its "
@@ -255,16 +259,6 @@ class Losses:
                     )
                     return problem, self._kinds[parts]
         return None
-
-    def _even(self, parts: Sequence[DpEvent], delta: float) -> float:
-        """As if every selection lost as much as the worst: the tightest composition is known for equal ones alone."""
-        ranges = [part.eta for part in parts if isinstance(part, BoundedRange)]
-        if len(ranges) < len(parts):
-            return math.inf
-        return self._epsilon(SelfComposedDpEvent(BoundedRange(max(ranges)), len(ranges)), delta)
-
-    def _epsilon(self, event: Any, delta: float) -> float:
-        return float(self._priced(event, delta).epsilon)
 
     def _priced(self, event: Any, delta: float) -> Report:
         return RdpAccountant(self.adjacency).compose(event).report(delta)
@@ -280,8 +274,38 @@ def _merged(losses: Sequence[DpEvent]) -> tuple[DpEvent, ...]:
 
 
 def _parts(loss: DpEvent) -> list[DpEvent]:
-    """A loss, or those that a composition lists."""
-    return [part for one in loss.events for part in _parts(one)] if isinstance(loss, ComposedDpEvent) else [loss]
+    """A loss, or those that a composition lists, in a form that equal ones share and that can be hashed."""
+    if isinstance(loss, ComposedDpEvent):
+        return [part for one in loss.events for part in _parts(one)]
+    if isinstance(loss, (*ORDERED, NoOpDpEvent)):
+        return [loss]
+    same = rebuilt(loss)
+    return _parts(same) if isinstance(same, ComposedDpEvent) else [same]
+
+
+def _counted(events: Sequence[DpEvent]) -> Counter[DpEvent]:
+    """How often each release occurs, with compositions taken apart and Gaussian noise as one."""
+    counts = Counter(merge(events))
+    noisy = {part: count for part, count in counts.items() if isinstance(part, GaussianDpEvent)}
+    square = math.fsum(count * part.noise_multiplier**-2 for part, count in noisy.items())
+    return counts - Counter(noisy) + Counter([GaussianDpEvent(square**-0.5)] if square else [])
+
+
+def _covered(parts: Sequence[DpEvent], charged: Counter[DpEvent]) -> bool:
+    """Whether each draw loses no more than a part of what is charged, which no other draw needs.
+
+    An accountant's figure for many unequal losses can be higher than its figure for as many equal ones that are each
+    at least as large, since it knows the tightest composition of equal ones, or of few kinds, alone.
+    """
+    left, draws = Counter(charged), _counted(parts)
+    for part in sorted(draws, key=_size, reverse=True):
+        for own in left:
+            taken = min(draws[part], left[own]) if _no_more(part, own, SLACK) else 0
+            draws[part] -= taken
+            left[own] -= taken
+        if draws[part]:
+            return False
+    return True
 
 
 def _less(parts: Sequence[DpEvent], other: Sequence[DpEvent]) -> bool:
@@ -289,13 +313,14 @@ def _less(parts: Sequence[DpEvent], other: Sequence[DpEvent]) -> bool:
     return parts != other and len(parts) == len(other) and all(map(_no_more, parts, other))
 
 
-def _no_more(part: DpEvent, other: DpEvent) -> bool:
-    """Whether a draw loses no more than another of its kind."""
+def _no_more(part: DpEvent, other: DpEvent, slack: float = 1.0) -> bool:
+    """Whether a draw loses no more than another of its kind, or than so many times as much."""
     if isinstance(part, WithFailure) and isinstance(other, WithFailure):
-        return part.exclusive == other.exclusive and part.delta <= other.delta and _no_more(part.event, other.event)
+        no_likelier = part.exclusive == other.exclusive and part.delta <= other.delta * slack
+        return no_likelier and _no_more(part.event, other.event, slack)
     if type(part) is not type(other) or not isinstance(part, ORDERED) or math.isinf(_size(other)[0]):
         return bool(part == other)
-    return all(one <= most for one, most in zip(_size(part), _size(other), strict=True))
+    return all(one <= most * slack for one, most in zip(_size(part), _size(other), strict=True))
 
 
 @lru_cache(maxsize=RECENT)

@@ -14,6 +14,7 @@ from sottovoce.mechanisms.above_threshold import AboveThreshold
 from sottovoce.mechanisms.exponential import Exponential
 from sottovoce.mechanisms.gaussian import GaussianVector
 from sottovoce.mechanisms.laplace import Laplace
+from sottovoce.mechanisms.permute_and_flip import PermuteAndFlip
 from sottovoce.mechanisms.propose_test_release import ProposeTestRelease
 from sottovoce.mechanisms.stability_histogram import StabilityHistogram
 from sottovoce.methods.answering.answerer import Answerer, Outcome
@@ -54,6 +55,30 @@ class OneKeyword(Answerer):
 
     def finish(self, outcome, public):
         return public.written(f"Use the word {outcome.values['word']}.")
+
+
+@dataclass(frozen=True)
+class TwoOfEachList(OneKeyword):
+    """Right: one of all keywords, one of all but the last, and so on for six lists, and all of it again at half."""
+
+    name = "two-of-each-list"
+    lists: ClassVar[int] = 6
+
+    def calibrated(self, price, setting):
+        return self if self.eta is not None else replace(self, eta=price.epsilon / (3 * self.lists))
+
+    def event(self, setting):
+        both = [SelfComposedDpEvent(PureDP(rate), self.lists) for rate in (2 * self.eta, self.eta)]
+        return ComposedDpEvent(both)
+
+    def draw(self, setting, experts, public, randomness):
+        counts, found = self.counts(experts, public), []
+        for rate in (2 * self.eta, self.eta):
+            for left_out in range(self.lists):
+                words = max(1, len(public.universe) - left_out)
+                listed = Scores(counts.values[:words], sensitivity=counts.sensitivity, adjacency=counts.adjacency)
+                found.append(public.universe[PermuteAndFlip(rate).select(listed, randomness)])
+        return self.outcome(" ".join(found), experts)
 
 
 @dataclass(frozen=True)
