@@ -6,7 +6,9 @@ import pytest
 
 from sottovoce.mechanisms.propose_test_release import ProposeTestRelease
 from sottovoce.mechanisms.top_k import OneShotTopK
+from sottovoce.privacy.accounting.accountant import RdpAccountant
 from sottovoce.privacy.events import (
+    ApproximateDP,
     BoundedRange,
     ComposedDpEvent,
     GaussianDpEvent,
@@ -60,7 +62,7 @@ def test_what_loses_most_as_a_pure_event_or_fails_most_often_is_priced():
     _, world = losses(*few, [PureDP(0.5)] * 9).exceed(PureDP(4.0), 1e-6)
     assert world == "pair 24"
     likely = [WithFailure(ZCDpEvent(2.0 - number / 100), 1e-7 * (1 + number / 100)) for number in range(24)]
-    charged = WithFailure(ZCDpEvent(2.0), 2e-7)
+    charged = WithFailure(SelfComposedDpEvent(ZCDpEvent(1.0), 2), 2e-7)
     assert losses(*[[part] for part in likely]).exceed(charged, 1e-6) is None
     _, world = losses(*[[part] for part in likely], [WithFailure(ZCDpEvent(0.01), 2e-6)]).exceed(charged, 1e-6)
     assert world == "pair 24"
@@ -90,14 +92,46 @@ def test_each_of_many_unequal_losses_may_be_within_a_part_of_its_own(kind, numbe
     assert losses([*within[:-2], PureDP(0.5), PureDP(0.25)]).exceed(ComposedDpEvent(charged), 1e-6) is not None
 
 
-def test_noise_and_failures_are_held_against_parts_of_their_own():
+def test_noise_and_failures_of_many_unequal_losses_are_held_against_those_of_the_event():
     noise, failing = GaussianDpEvent(2.0), WithFailure(PureDP(0.5), 1e-7)
-    charged = ComposedDpEvent([SelfComposedDpEvent(noise, 4), SelfComposedDpEvent(failing, 2)])
-    unequal = [GaussianDpEvent(8.0), GaussianDpEvent(1.01), WithFailure(PureDP(0.4), 1e-7), failing]
-    assert losses(unequal).exceed(charged, 1e-6) is None
-    assert losses([*unequal, GaussianDpEvent(2.0)]).exceed(charged, 1e-6) is not None
-    assert losses([*unequal, failing]).exceed(charged, 1e-6) is not None
-    assert losses([*unequal[:-1], WithFailure(PureDP(0.5), 2e-7)]).exceed(charged, 2.5e-7) is not None
+    charged = ComposedDpEvent([SelfComposedDpEvent(noise, 4), SelfComposedDpEvent(failing, 12)])
+    unequal = [WithFailure(PureDP(0.5 - number / 1000), 1e-7) for number in range(12)]
+    within = [GaussianDpEvent(8.0), GaussianDpEvent(1.01), *unequal]
+    assert losses(within).exceed(charged, 2e-6) is None
+    assert losses([*within, GaussianDpEvent(2.0)]).exceed(charged, 2e-6) is not None
+    assert losses([*within, failing]).exceed(charged, 2e-6) is not None
+    assert losses([*within[:-1], WithFailure(PureDP(0.48), 2e-7)]).exceed(charged, 1.25e-6) is not None
+    either = WithFailure(PureDP(1.0), 0.05, exclusive=True)
+    assert losses([either]).exceed(either, 0.05) is None
+    assert losses([PureDP(1.0)]).exceed(either, 0.05) is None
+    assert losses([WithFailure(PureDP(1.0), 0.05)]).exceed(either, 0.05) is not None
+
+
+@pytest.mark.parametrize("number", [3, 12, 24])
+@pytest.mark.parametrize("spread", [0.01, 0.5])
+def test_unequal_selections_may_be_charged_in_any_honest_form(number, spread):
+    """A failure may stand around one selection, around all, or around a point of a profile."""
+    selections = [BoundedRange(0.2 * (1 - spread * at / number)) for at in range(number)]
+    equal = SelfComposedDpEvent(BoundedRange(0.2), number)
+    point = RdpAccountant(Adjacency.ADD_REMOVE).compose(equal).report(1e-6).epsilon
+    for charged in (
+        equal,
+        SelfComposedDpEvent(PureDP(0.2), number),
+        BoundedRange(0.2 * number),
+        ZCDpEvent(number * 0.2**2 / 8),
+        WithFailure(equal, 1e-7),
+        SelfComposedDpEvent(WithFailure(BoundedRange(0.2), 1e-8), number),
+        SelfComposedDpEvent(ApproximateDP(0.2, 1e-9), number),
+        WithFailure(PureDP(point), 1e-6),
+    ):
+        assert losses(selections).exceed(charged, 1e-6) is None
+
+
+@pytest.mark.parametrize("multiplier", [0.0, 1e-160])
+def test_no_noise_at_all_is_priced(multiplier):
+    none = GaussianDpEvent(multiplier)
+    assert losses([none]).exceed(GaussianDpEvent(1.0), 1e-6) is not None
+    assert losses([none]).exceed(none, 1e-6) is None
 
 
 @pytest.mark.parametrize("parts", [list, tuple])

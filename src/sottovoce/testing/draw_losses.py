@@ -25,7 +25,7 @@ from sottovoce.mechanisms.base import SelectionMechanism, log_law
 from sottovoce.mechanisms.exponential import Exponential
 from sottovoce.mechanisms.laplace import Laplace
 from sottovoce.privacy.accounting.accountant import RdpAccountant, Report
-from sottovoce.privacy.accounting.composition import merge, rebuilt
+from sottovoce.privacy.accounting.composition import Plan, merge, plan_of, rebuilt
 from sottovoce.privacy.accounting.event_cost import cost_of
 from sottovoce.privacy.aggregates import Counts, ItemCounts, Scores, VectorSum
 from sottovoce.privacy.events import (
@@ -35,6 +35,7 @@ from sottovoce.privacy.events import (
     GaussianDpEvent,
     NoOpDpEvent,
     PureDP,
+    SelfComposedDpEvent,
     WithFailure,
     ZCDpEvent,
 )
@@ -244,14 +245,14 @@ class Losses:
 
     def exceed(self, event: Any, delta: float) -> tuple[str, str] | None:
         """What shows that some pair loses more than the event says, and the pair; ``None`` where none does."""
-        charged = _counted([event])
+        charged = plan_of(merge([event]))
         beyond = [kind for kind in self._kinds if not _covered(kind, charged)]
         kinds = [kind for kind in beyond if not any(_less(kind, other) for other in beyond)]
         for point in (0.0, delta, 0.1):  # the first tells a pure event from one that needs a delta
             priced = self._priced(event, point)
             allowed = float(priced.epsilon)
             for parts in kinds:
-                lost = float(self._priced(ComposedDpEvent(list(parts)), point).epsilon)
+                lost = min(self._epsilon(ComposedDpEvent(list(parts)), point), self._even(parts, point))
                 if lost > allowed * (SLACK + priced.rounding) + 1e-9:
                     problem = (
                         f"what it draws costs epsilon {lost:.6g} at delta {point:g} in one pair of worlds, and its "
@@ -260,17 +261,25 @@ class Losses:
                     return problem, self._kinds[parts]
         return None
 
+    def _even(self, parts: Sequence[DpEvent], delta: float) -> float:
+        """As if every selection lost as much as the worst: the tightest composition is known for equal ones alone."""
+        ranges = [part.eta for part in parts if isinstance(part, BoundedRange)]
+        if len(ranges) < len(parts):
+            return math.inf
+        return self._epsilon(SelfComposedDpEvent(BoundedRange(max(ranges)), len(ranges)), delta)
+
+    def _epsilon(self, event: Any, delta: float) -> float:
+        return float(self._priced(event, delta).epsilon)
+
     def _priced(self, event: Any, delta: float) -> Report:
         return RdpAccountant(self.adjacency).compose(event).report(delta)
 
 
 def _merged(losses: Sequence[DpEvent]) -> tuple[DpEvent, ...]:
     """Losses in an order, Gaussian noise as one: squares of mu add up."""
-    losses = [part for loss in losses for part in _parts(loss)]
-    others = [loss for loss in losses if not isinstance(loss, NoOpDpEvent | GaussianDpEvent)]
-    square = math.fsum(loss.noise_multiplier**-2 for loss in losses if isinstance(loss, GaussianDpEvent))
-    gaussian = [GaussianDpEvent(_rounded(square**-0.5))] if square else []
-    return (*gaussian, *sorted(others, key=lambda loss: (type(loss).__name__, _size(loss))))
+    counts = _noise_as_one(Counter(part for loss in losses for part in _parts(loss)))
+    del counts[NoOpDpEvent()]
+    return tuple(sorted(counts.elements(), key=lambda loss: (type(loss).__name__, _size(loss))))
 
 
 def _parts(loss: DpEvent) -> list[DpEvent]:
@@ -283,21 +292,25 @@ def _parts(loss: DpEvent) -> list[DpEvent]:
     return _parts(same) if isinstance(same, ComposedDpEvent) else [same]
 
 
-def _counted(events: Sequence[DpEvent]) -> Counter[DpEvent]:
-    """How often each release occurs, with compositions taken apart and Gaussian noise as one."""
-    counts = Counter(merge(events))
-    noisy = {part: count for part, count in counts.items() if isinstance(part, GaussianDpEvent)}
-    square = math.fsum(count * part.noise_multiplier**-2 for part, count in noisy.items())
-    return counts - Counter(noisy) + Counter([GaussianDpEvent(square**-0.5)] if square else [])
+def _noise_as_one(releases: Counter[DpEvent]) -> Counter[DpEvent]:
+    """The same releases, with one of Gaussian noise at most: squares of mu add up."""
+    noisy = {part: count for part, count in releases.items() if isinstance(part, GaussianDpEvent)}
+    mus = [(1 / part.noise_multiplier if part.noise_multiplier else math.inf, count) for part, count in noisy.items()]
+    square = math.fsum(mu * mu * count for mu, count in mus)
+    one = {GaussianDpEvent(_rounded(square**-0.5)): 1} if square else {}
+    return Counter(one | {part: count for part, count in releases.items() if part not in noisy})
 
 
-def _covered(parts: Sequence[DpEvent], charged: Counter[DpEvent]) -> bool:
-    """Whether each draw loses no more than a part of what is charged, which no other draw needs.
+def _covered(parts: Sequence[DpEvent], charged: Plan) -> bool:
+    """Whether each draw loses no more than a part of what is charged that no other draw needs, failures set apart.
 
     An accountant's figure for many unequal losses can be higher than its figure for as many equal ones that are each
     at least as large, since it knows the tightest composition of equal ones, or of few kinds, alone.
     """
-    left, draws = Counter(charged), _counted(parts)
+    lost = plan_of(merge(parts))
+    if lost.failure > charged.failure * SLACK or (lost.failure and charged.exclusive and not lost.exclusive):
+        return False
+    left, draws = _noise_as_one(charged.releases), _noise_as_one(lost.releases)
     for part in sorted(draws, key=_size, reverse=True):
         for own in left:
             taken = min(draws[part], left[own]) if _no_more(part, own, SLACK) else 0
@@ -316,8 +329,7 @@ def _less(parts: Sequence[DpEvent], other: Sequence[DpEvent]) -> bool:
 def _no_more(part: DpEvent, other: DpEvent, slack: float = 1.0) -> bool:
     """Whether a draw loses no more than another of its kind, or than so many times as much."""
     if isinstance(part, WithFailure) and isinstance(other, WithFailure):
-        no_likelier = part.exclusive == other.exclusive and part.delta <= other.delta * slack
-        return no_likelier and _no_more(part.event, other.event, slack)
+        return part.exclusive == other.exclusive and part.delta <= other.delta and _no_more(part.event, other.event)
     if type(part) is not type(other) or not isinstance(part, ORDERED) or math.isinf(_size(other)[0]):
         return bool(part == other)
     return all(one <= most * slack for one, most in zip(_size(part), _size(other), strict=True))

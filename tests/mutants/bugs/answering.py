@@ -520,6 +520,22 @@ MUTANTS = [
         ("tests/contracts/test_draw_losses.py",),
     ),
     Mutant(
+        "more-failures-than-are-charged",
+        "a pair of worlds counts as within an event although its releases fail more often",
+        "testing/draw_losses.py",
+        "    if lost.failure > charged.failure * SLACK or (",
+        "    if lost.failure > 2 * charged.failure or (",
+        ("tests/contracts/test_draw_losses.py",),
+    ),
+    Mutant(
+        "one-failure-for-another",
+        "a release that loses and fails counts as within one that does either",
+        "testing/draw_losses.py",
+        " or (lost.failure and charged.exclusive and not lost.exclusive):",
+        ":",
+        ("tests/contracts/test_draw_losses.py",),
+    ),
+    Mutant(
         "all-but-one-of-three-kinds",
         "of four kinds of sets not all but one are told behind every answer of the kinds",
         "testing/replays.py",
@@ -539,8 +555,8 @@ MUTANTS = [
         "failures-lose-nothing",
         "a pair of worlds whose releases fail more often is not priced beside one that loses more",
         "testing/draw_losses.py",
-        "part.exclusive == other.exclusive and part.delta <= other.delta * slack\n",
-        "part.exclusive == other.exclusive\n",
+        "part.exclusive == other.exclusive and part.delta <= other.delta and _no_more",
+        "part.exclusive == other.exclusive and _no_more",
         ("tests/contracts/test_draw_losses.py",),
     ),
     Mutant(
