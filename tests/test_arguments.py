@@ -2,17 +2,22 @@
 
 from __future__ import annotations
 
+import itertools
+from inspect import signature
+
 import numpy as np
 import pytest
 
 import sottovoce as sv
-from sottovoce.errors import InputError, ParameterError
+from sottovoce.errors import InputError, ParameterError, SottoError
+from sottovoce.fitting.fit import Fitting
 from sottovoce.models.fake import FakeScorer, FakeStepper
 from sottovoce.randomness import SystemRandomness
 from sottovoce.records.sealed import PrivateRecords, Row
 
 ROWS = [Row(i, {"text": f"zq{i}xv", "label": "a"}) for i in range(5)]
 TASK = sv.Task(labels=["a", "b"])
+ANSWERS = sv.AnswerTask()
 
 
 def records():
@@ -111,6 +116,87 @@ def test_every_public_entry_point_names_what_it_cannot_use(tmp_path, wrong):
     with pytest.raises(InputError) as refused:
         wrong(file)
     assert "zq1xv" not in str(refused.value)
+
+
+class Writing:
+    """A model that writes one text."""
+
+    name = "writing"
+
+    def write(self, requests, *, tokens):
+        return ["yes" for _ in requests]
+
+
+ANSWERED = [Row(at, {"text": f"zq{at}xv", "answer": f"yq{at}xv"}) for at in range(5)]
+FITTED = {"records": records(), "task": TASK, "epsilon": 4, "ledger": ":memory:"}
+ENTRANCES = {
+    "read_private": (sv.read_private, {"source": "rows.jsonl"}),
+    "read_public": (sv.read_public, {"source": "rows.jsonl"}),
+    "make_plan": (sv.make_plan, {"records": 100, "questions": 10, "budget": sv.Budget(8, 1e-6)}),
+    "load_task": (sv.load_task, {}),
+    "load_answer_task": (sv.load_answer_task, {}),
+    "load_scorer": (sv.load_scorer, {}),
+    "Fitted.load": (sv.Fitted.load, {"file": "none.sotto"}),
+    "fit": (sv.fit, FITTED),
+    "Fitting": (Fitting, FITTED),
+    "PrivateICL": (icl, {}),
+    "PrivateAnswers": (
+        sv.PrivateAnswers,
+        {
+            "records": PrivateRecords(ANSWERED, source="mails"),
+            "task": ANSWERS,
+            "writer": Writing(),
+            "ledger": ":memory:",
+        },
+    ),
+    "Synthesizer": (writer, {}),
+    "Ledger": (sv.Ledger, {"path": ":memory:"}),
+    "Budget": (sv.Budget, {"epsilon": 8}),
+    "Partition": (sv.Partition, {}),
+    "Task": (sv.Task, {"labels": ["a", "b"]}),
+    "SynthesisConfig": (sv.SynthesisConfig, {"per_label": 1, "tokens": 8}),
+}
+"""Public functions and classes, each with arguments that it can be called with, or lacks one that has no default."""
+TAKING = {"PrivateICL": sv.PrivateICL, "Synthesizer": sv.Synthesizer}
+ANYTHING = (3, -1, 2.5, True, None, "x", b"x", ["x"], [3], {"x": "y"}, {"x": 3}, {3: "x"}, object(), float("nan"))
+
+
+@pytest.mark.parametrize(
+    "entrance", [pytest.param(name, marks=[pytest.mark.slow] if name == "Fitting" else []) for name in ENTRANCES]
+)
+def test_no_public_entrance_ends_in_an_error_of_pythons_own(entrance, tmp_path, monkeypatch):
+    """Every argument that there is by the signature, one at a time, is something else."""
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "rows.jsonl").write_text('{"text": "zq1xv", "label": "a"}\n')
+    call, usual = ENTRANCES[entrance]
+    names = [
+        name
+        for name, one in signature(TAKING.get(entrance, call)).parameters.items()
+        if one.kind is not one.VAR_KEYWORD
+    ]
+    if entrance not in ("load_task", "load_answer_task", "load_scorer", "Fitted.load"):
+        call(**usual)
+    raw = []
+    for name, value in itertools.product(names, ANYTHING):
+        try:
+            call(**{**usual, name: value})
+        except Exception as error:
+            if not isinstance(error, SottoError) or "zq1xv" in str(error):
+                raw.append(f"{name}={value!r}: {type(error).__name__}: {error}")
+    assert raw == []
+
+
+def test_a_support_is_asked_several_questions_and_kept_in_a_file():
+    fitted = sv.fit(
+        PrivateRecords([Row(at, {"text": f"zq{at}xv", "label": "ab"[at % 2]}) for at in range(20)], source="notes"),
+        TASK, epsilon=4, model="embedded", ledger=":memory:",
+    )  # fmt: skip
+    for queries in (3, None, "late?", {"text": "late?"}, 2.5, [3], [None]):
+        with pytest.raises(ParameterError, match=r"^(queries|question) is "):
+            fitted.predict(queries)
+    for file in (3, None, b"x", ["x"]):
+        with pytest.raises(ParameterError, match=r"^file is "):
+            fitted.save(file)
 
 
 @pytest.mark.parametrize(

@@ -100,6 +100,7 @@ METHODS = [
 ]
 DECODERS = [
     (decoders.HalvedSensitivity, "neighbours", NEIGHBOURS),
+    (decoders.KeepsItsBound, "neighbours", NEIGHBOURS),
     pytest.param(
         decoders.CoinsAtTwiceTheRate("exponential", fresh="token", sampling_rate=0.25),
         "public rows",
@@ -282,6 +283,8 @@ ANSWERERS = [
     (answerers.ForgottenDelta, "composition", "costs epsilon inf at delta 0"),
     (answerers.WordsAsOften, "sensitivity", "scores move by 40"),
     (answerers.FortyWordsAtMost, "sensitivity", "they change by 197"),
+    (answerers.FourKeywordsAtMost, "sensitivity", "counts change by 8 in all, and they change by 9"),
+    (answerers.KeepsItsBound, "sensitivity", "told a sensitivity of 1, and scores move by 2"),
     pytest.param(answerers.SetInItsOrder, "post-processing", "(?s)two outcomes.*12 times", marks=pytest.mark.slow),
     (answerers.OrderBehindAYes, "post-processing", "(?s)two outcomes.*12 times"),
     (answerers.SecondSetInItsOrder, "post-processing", "two outcomes"),
@@ -380,6 +383,7 @@ FITTERS = [
     (fitters.BareClassCounts, "post-processing", "two supports"),
     (fitters.Unclipped, "sensitivity", "its sum moves by"),
     (fitters.EachRecordByItself, "sensitivity", "its sum moves by"),
+    (fitters.TenRecordsAtMost, "sensitivity", "its sum moves by"),
     (fitters.Centred, "isolation", "depends on the other units"),
     (fitters.NoiseInEachShard, "composition", "costs epsilon"),
     (fitters.TheBetterOfTwo, "composition", "costs epsilon"),
@@ -508,7 +512,14 @@ def test_a_bound_may_follow_the_public_row(right):
 @pytest.mark.slow
 @pytest.mark.parametrize(
     "right",
-    [methods.LessTheBest, methods.CappedVotesByLaw, methods.AddsUpInFloats, methods.WithoutADelta, methods.UpToTen],
+    [
+        methods.LessTheBest,
+        methods.CappedVotesByLaw,
+        methods.AddsUpInFloats,
+        methods.WithoutADelta,
+        methods.UpToTen,
+        methods.ApprovesTwoLabels,
+    ],
     ids=name,
 )
 def test_what_the_guarantee_does_not_ask_is_not_asked(right):
@@ -535,6 +546,7 @@ def test_a_shift_of_all_scores_and_the_last_bits_of_a_law_are_no_fault():
         decoders.CommonTokens,
         decoders.LaplaceMax,
         decoders.NoisyVotes,
+        decoders.ApprovesTwo,
     ],
     ids=name,
 )

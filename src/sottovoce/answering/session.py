@@ -728,7 +728,7 @@ class PrivateAnswers:
     def _embedder(self, embedder: Embedder | str | None) -> Embedder | None:
         if "Embedder" not in self.method.needs:
             if embedder is not None:
-                name = embedder if isinstance(embedder, str) else embedder.name
+                name = embedder if isinstance(embedder, str) else getattr(embedder, "name", type(embedder))
                 limit = f"left out: the method {self.method.name!r} compares no vectors"
                 raise ParameterError("embedder", name, limit)
             return None

@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import hashlib
 import hmac
+import os
 import secrets
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -168,7 +169,7 @@ class Fitting:
         Kind((str, NoneType), "a name").read("caller", caller)
         Kind((Sequence, NoneType), "a list of public texts").read("pool", pool)
         Kind((Stepper, str, NoneType), "a model that writes, or its name").read("writer", writer)
-        Kind((Mapping, NoneType), "options by name").read("options", options)
+        _require_options(options, rows)
         price = Price(epsilon, delta)
         self._engine = _engine_of(engine)
         self.task, self.adjacency = task, Adjacency.parse(adjacency)
@@ -677,6 +678,7 @@ def fit(
         BudgetError: The ledger does not fit these records, or the fit cannot be paid for; nothing was charged.
         ModelError: The model failed; what was charged stands.
     """
+    Kind((str, os.PathLike, NoneType), "a file name").read("out", out)
     fitting = Fitting(records, task, epsilon=epsilon, delta=delta, **more)
     if out is None:
         if resume:
@@ -824,6 +826,13 @@ def _writer_of(writer: Stepper | str | None, fitter: Fitter, task: Task, candida
         raise ParameterError(what, candidates or fitter.name, f"left out: the task {task.name!r} has images")
     model = load_stepper(writer or "embedded") if writer is None or isinstance(writer, str) else writer
     return ModelWriter(task, model)
+
+
+def _require_options(options: Mapping[str, object] | None, rows: bool) -> None:
+    Kind(bool, "True or False").read("rows", rows)
+    Kind((Mapping, NoneType), "options by name").read("options", options)
+    for name in options or ():
+        Kind(str, "options by name").read("options", name)
 
 
 def _embedder_of(embedder: Embedder | str | None, model: LabelScorer, fitter: Fitter) -> Embedder:

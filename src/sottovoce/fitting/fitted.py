@@ -9,9 +9,10 @@ from __future__ import annotations
 
 import hashlib
 import json
+import os
 import re
 import stat
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import islice
 from pathlib import Path
@@ -144,7 +145,7 @@ class Fitted:
             ParameterError: A question is not a text or a mapping of the task's fields.
             ModelError: The model cannot be loaded, is another one, or fails.
         """
-        if isinstance(queries, str | Mapping):
+        if isinstance(queries, str | Mapping) or not isinstance(queries, Iterable):
             raise ParameterError("queries", type(queries).__name__, "several questions, such as a list of texts")
         rows = [question_of(self.task, query) for query in queries]
         parts = list(self.batches(rows))
@@ -205,6 +206,7 @@ class Fitted:
         Raises:
             InputError: A file is there already, or it cannot be written.
         """
+        Kind((str, os.PathLike), "a file name").read("file", file)
         content = self.to_bytes()
         with new_file(Path(file)) as stream:
             stream.write(content)
@@ -221,7 +223,7 @@ class Fitted:
             InputError: It cannot be read, is too large, cut off, damaged or of a newer version, or its certificate is
                 for another support.
         """
-        path = Path(file)
+        path = Path(Kind((str, os.PathLike), "a file name").read("file", file))
         try:
             found = path.stat()
             if not stat.S_ISREG(found.st_mode):

@@ -26,9 +26,10 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
+from types import NoneType
 from typing import Any, Final, final
 
-from sottovoce.parameters import COUNT, OneOf
+from sottovoce.parameters import COUNT, Kind, OneOf
 from sottovoce.planner.measurements import Accuracy, Grid, Reading, Setting, measured_tasks, packaged_grid
 from sottovoce.privacy.events import BoundedRange, DpEvent, PureDP
 from sottovoce.privacy.ledger.budget import Budget, amount_of
@@ -173,6 +174,8 @@ def make_plan(
     Raises:
         ParameterError: A number is out of range, or the task was not measured.
     """
+    Kind(Budget, "a Budget, such as Budget(8, 1e-6)").read("budget", budget)
+    Kind((Accuracy, NoneType), "an Accuracy").read("zero_shot", zero_shot)
     adjacency = Adjacency.parse(adjacency)
     records, questions = COUNT.read("records", records), COUNT.read("questions", questions)
     OneOf((KNOWN, UNKNOWN)).read("labels", labels)

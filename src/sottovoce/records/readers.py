@@ -10,6 +10,7 @@ import base64
 import csv
 import gzip
 import io
+import itertools
 import json
 import os
 import stat
@@ -84,6 +85,7 @@ def read_private(
     """
     limit = _limit(source, max_characters)
     Kind((str, NoneType), "the name of a column, or 'record'").read("unit", unit)
+    _require_names(columns)
     reading = Reading(dict(columns or {}), limit if truncate else None)
     if stream and isinstance(source, str | os.PathLike) and is_rereadable(source):
         file = Rereading(Path(source), lambda: _both(source, limit, truncate, columns, labels))
@@ -113,6 +115,7 @@ def read_public(
     A row without one of ``columns`` keeps the fields that it has.
     """
     limit = _limit(source, max_characters)
+    _require_names(columns)
     whole = list(_rows(source, limit, truncate))
     rows = _checked(whole, _name(source), limit, truncate, columns, required=False)
     if not rows:
@@ -567,6 +570,14 @@ def _within_years(value: Any) -> Any:
         except NotImplementedError:
             return value.tz_convert("UTC")  # type: ignore[attr-defined]
     return value
+
+
+def _require_names(columns: Mapping[str, str] | None) -> None:
+    names = Kind((Mapping, NoneType), 'a mapping of fields to columns, such as {"text": "body"}').read(
+        "columns", columns
+    )
+    for name in itertools.chain.from_iterable((names or {}).items()):
+        Kind(str, 'a mapping of names to names, such as {"text": "body"}').read("columns", name)
 
 
 def _checked(

@@ -23,8 +23,11 @@ from sottovoce.privacy.unit import Adjacency
 from sottovoce.testing.ladders import TOP, counted, is_alone, ladders
 
 World = tuple[str | None, ...]
-LONG: Final = " ".join(["Card"] * 40 + [f"word{number}" for number in range(160)])
-"""A text of many words, one of which, a public keyword, stands in it often, and not as it is written elsewhere."""
+LONG: Final = " ".join(
+    ["Card"] * 40 + ["bank", "branch", "block", "today", "lost", "refunded"] + [f"word{n}" for n in range(154)]
+)
+"""A text of many words, one of which, a public keyword, stands in it often, and not as it is written elsewhere. Six
+more of the eleven public keywords stand in it once."""
 NULLS: Final = (None,)
 """What a null expert says."""
 
@@ -128,6 +131,8 @@ RELATIONS: Final = (
     Relation(_AR, ExpertSampling(shots=2, experts=1, sampling=CATEGORICAL, rate=0.25)),
 )
 """Every adjacency and change type that experts which write can have, and both samplings."""
+LEAST: Final = RELATIONS[1]
+"""That whose one change moves least."""
 
 
 Neighbourhood = tuple[list[World], list[tuple[int, int]]]

@@ -37,7 +37,7 @@ from sottovoce.testing import answer_worlds as worlds
 from sottovoce.testing.accepted_prices import accepted
 from sottovoce.testing.answer_candidates import candidates
 from sottovoce.testing.answer_road import road
-from sottovoce.testing.answer_worlds import CROWDS, RELATIONS, Neighbourhood, Relation, World, Writing
+from sottovoce.testing.answer_worlds import CROWDS, LEAST, RELATIONS, Neighbourhood, Relation, World, Writing
 from sottovoce.testing.asked_first import NOBODY, PLANS, Beside, follows_the_order, nobody_alike, plans_alike
 from sottovoce.testing.claims import FloatArray, is_empty
 from sottovoce.testing.draw_losses import Losses, law_of, losses_of, too_far
@@ -159,6 +159,7 @@ class _Answerer:
     def check(self) -> bool:
         """Every contract; whether anything was drawn or is free."""
         before = repr(self.answerer)
+        self._asked_first()
         if self.first:
             candidates(self.answerer, self.subject, self.report, self._usual, self._taken or RELATIONS)
         if not self.answerer.private or self.answerer.reads is Reads.NOTHING:
@@ -188,6 +189,15 @@ class _Answerer:
         if repr(self.answerer) != before:
             raise ContractError("state", self.subject, "its attributes changed while it drew")
         return driven
+
+    def _asked_first(self) -> None:
+        """One answer under the smallest change before all others: a bound that is kept of it is too small for them."""
+        if not self.answerer.private or self.answerer.reads is Reads.NOTHING:
+            return
+        for price in PRICES:
+            for plan, experts in self._planned(price, LEAST):
+                self._draw(plan, LEAST, worlds.neighbourhoods(LEAST, experts)[0][0])
+                return
 
     # What is free, and what has no guarantee
 

@@ -8,7 +8,9 @@ after it beside another one that is nearly equal.
 Guarantee   What is kept of an earlier question and changes a law by more than a slack is found, wherever it is kept,
             if it is kept by anything that is new here: the public row, its size, or a setting. An answer or a sum that
             is kept for all questions alike gives opposite worlds one law, and is found by that. What a draw leaves for
-            the next plan is found if it changes the plan or its charge.
+            the next plan is found if it changes the plan or its charge. A bound that is kept for all adjacencies
+            is found by the moves of later worlds, since the first question of all is asked under add-remove, where one
+            change moves least.
 Assumes     No two new inputs have a public threshold of the entry's own between them. Nothing is kept for all questions
             that leaves opposite worlds two laws: a clip, width or bound that was measured on the first records of the
             process and stays in a module or class was kept before these questions, and is not found.
@@ -54,17 +56,20 @@ unless hundreds agree."""
 
 
 def follows_the_order(
-    ask: Callable[[P, int], Asked], inputs: Sequence[Beside[P]], larger: Callable[[P, int], Asked] | None = None
+    ask: Callable[[P, int], Asked], inputs: Sequence[Beside[P]], *others: Callable[[P, int], Asked]
 ) -> str:
     """What shows that answers follow what was asked before; empty where nothing does.
 
     Args:
         ask: The answer beside a public input in the first world (0) or in its opposite (1).
         inputs: Public inputs that nothing was asked beside before.
-        larger: The same of much larger worlds, which are asked where all answers were one.
+        others: The same of other opposite worlds, which are asked one after another where all answers were one: of
+            more labels, since the best two of two are the same, and much larger ones.
     """
     problem = _found(ask, inputs)
-    return problem if problem != IGNORES or larger is None else _found(larger, inputs)
+    for other in others:
+        problem = problem if problem != IGNORES else _found(other, inputs)
+    return problem
 
 
 def _found(ask: Callable[[P, int], Asked], inputs: Sequence[Beside[P]]) -> str:

@@ -91,6 +91,8 @@ MOST_MOVED: Final = 10
 """Tokens of a text without a law, from which what is given to its mechanisms is no longer compared."""
 OPPOSITE: Final = (("X",) * 22 + ("Y",) * 2, ("Y",) * 22 + ("X",) * 2)
 """What experts say in the two worlds that are asked in both orders."""
+FIRST_OR_END: Final = (("X",) * 22 + ("Y",) * 2, (worlds.ENDS,) * 22 + ("Y",) * 2)
+"""The same where these are answered alike: the best two of three tokens may be one pair there."""
 POOLED: Final = (
     (PRICES[1], 1, 3),
     (PRICES[0], 6, EXPERTS),
@@ -155,6 +157,7 @@ class _Decoder:
 
     def check(self) -> None:
         """Every contract that applies."""
+        self._asked_first()
         accepted = 0
         # A quick run drives the further choices under zero-out no more: there a change is a drop, as under add-remove.
         relations = [
@@ -188,6 +191,14 @@ class _Decoder:
                 self.report.kept("price", compared, "plans within the price, and texts that draw what is charged")
         if not accepted and self.must_run:
             raise ContractError("drive", self.subject, "it accepts no adjacency at any price that was tried")
+
+    def _asked_first(self) -> None:
+        """A token under the smallest change before all others: a bound that is kept of it is too small for them."""
+        for price in PRICES:
+            if plan := self._plan(Adjacency.ADD_REMOVE, price, 1):
+                with must_not_raise("state", self.subject, "a token", "one expert"):
+                    worlds.chooser_of(plan, seeded(3)).next(worlds.step_beside(worlds.PUBLIC, ("X",)))
+                return
 
     def _runs(self) -> Sequence[tuple[Price, int]]:
         """Prices and lengths of texts."""
@@ -625,10 +636,14 @@ class _Decoder:
         if held_by(plan.decoder) != held:
             raise ContractError("state", self.subject, "its attributes changed while it wrote", self._setting(plan))
 
-        def answers(public: Sequence[float], world: int, times: int = 1) -> Asked:
-            return self._first(plan, public, OPPOSITE[world] * times)
+        def answers(
+            public: Sequence[float], world: int, said: Sequence[tuple[str, ...]] = OPPOSITE, times: int = 1
+        ) -> Asked:
+            return self._first(plan, public, said[world] * times)
 
-        if problem := follows_the_order(answers, ASKED, partial(answers, times=CROWD)):
+        if problem := follows_the_order(
+            answers, ASKED, partial(answers, said=FIRST_OR_END), partial(answers, times=CROWD)
+        ):
             raise ContractError("state", self.subject, problem, self._setting(plan))
 
         def draw(names: Sequence[str]) -> int | None:

@@ -71,7 +71,7 @@ UNITS: Final[tuple[Unit, ...]] = (
     (("east", 1),),
     FAR,
     (("nothing", 0),),
-    (("east", 0),) * 3,
+    (("east", 0),) * 40,
     (("west", 0), ("west", 1)),
     (("east", 0), ("slant", 1), ("nothing", 1), ("north", 0)),
     (("far", 1), ("west", 1), ("west", 0)),
@@ -79,7 +79,7 @@ UNITS: Final[tuple[Unit, ...]] = (
     SHORT,
     ZERO,
 )
-"""Units of one record and of several, of one label and of both; opposite ones, too long, short and silent ones."""
+"""Units of one record, of several and of 40, of one label and of both; opposite, too long, short and silent ones."""
 FEW_UNITS: Final = (EAST, WEST, (("east", 1),), FAR, (("west", 0), ("west", 1)))
 RESTS: Final[tuple[World, ...]] = ((EAST,), (EAST, SLANT, WEST), (SLANT,) * 14)
 """What stays as it is: one label without a record in two of them, and more units than a floor of some ten."""
@@ -112,6 +112,8 @@ RELATIONS: Final = (
     Relation(Adjacency.ADD_REMOVE, several(DROP, 2)),
 )
 """One unit that changes, by every relation, and two."""
+LEAST: Final = RELATIONS[1]
+"""That whose one change moves least."""
 
 
 @final
@@ -217,7 +219,8 @@ def _neighbourhood(relation: Relation, rest: World, changed: Sequence[World]) ->
 
 def shown(world: World) -> str:
     """A world in words."""
-    return "{" + counted("+".join(f"{name}:{label}" for name, label in unit) or "blank" for unit in world) + "}"
+    units = (counted((f"{name}:{label}" for name, label in unit), "+") or "blank" for unit in world)
+    return "{" + counted(units) + "}"
 
 
 def vector_of(text: str, dimension: int = DIMENSION) -> Sequence[float]:

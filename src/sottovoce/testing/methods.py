@@ -47,7 +47,7 @@ from sottovoce.testing.asked_first import (
 from sottovoce.testing.claims import Claim, claim_of, excess, is_empty, within_price
 from sottovoce.testing.draws import departs, exceeds, mixture
 from sottovoce.testing.label_moves import compare_moves, draws_alike
-from sottovoce.testing.label_worlds import CHANGES, NAN, Change, Road, outputs
+from sottovoce.testing.label_worlds import CHANGES, LEAST, NAN, Change, Road, outputs
 from sottovoce.testing.ladders import pairs_of
 from sottovoce.testing.options import name_of, settings_of, subject_of
 from sottovoce.testing.pools import OPEN, Pool, lead_of, share_of
@@ -140,6 +140,7 @@ class _Method:
         if self.method.reads is Reads.NOTHING:
             sessions.reads_nothing(self.method, self.subject, self.report)
             return
+        self._asked_first()
         every = self.claims()
         pure = {key: claim for key, claim in every.items() if key[1] in PURE}
         claims = {key: claim for key, claim in every.items() if key[1] not in PURE}
@@ -163,6 +164,14 @@ class _Method:
         asked = {adjacency: made[0] if made else self._usual[adjacency] for adjacency, made in priced.items()}
         answered = dict([*asked.items()][: None if self.first or self.full else 1])  # every option has the same road
         sessions.answers(self.method, self.subject, self.report, self._distribution(), answered)
+
+    def _asked_first(self) -> None:
+        """One answer under the smallest change before all others: a bound that is kept of it is too small for them."""
+        for price in (*PRICES, *PURE):
+            if made := self._priced(LEAST.adjacency, price):
+                count = getattr(self.method, "subsamples", 1)
+                self._choose(outputs(worlds.ROWS[2][:1] * count, 2, LEAST), made[0], worlds.seeded(3))
+                return
 
     # What it charges
 
@@ -664,11 +673,11 @@ class _Method:
         if self._law is None and (made := self._priced(key[0], DRAWN_PRICES[0])):
             key = key[0], made[0]
 
-        def answers(public: tuple[float, ...], world: int, times: int = 1) -> Asked:
-            return self._beside(public, world, *key, times=times)
+        def answers(public: tuple[float, ...], world: int, labels: int = 2, times: int = 1) -> Asked:
+            return self._beside(public, world, *key, labels, times)
 
-        larger = None if self.sampled else partial(answers, times=CROWD)
-        if problem := follows_the_order(answers, ASKED, larger):
+        larger = [] if self.sampled else [partial(answers, times=CROWD)]
+        if problem := follows_the_order(answers, ASKED, partial(answers, labels=3), *larger):
             raise ContractError("state", self.subject, problem, f"eight of ten experts of one opinion, {key[1]}")
 
         def draw(rows: worlds.Rows, seed: int | None = None) -> int:
@@ -686,13 +695,14 @@ class _Method:
         self.report.kept("state", len(scenes) + 4 * len(ASKED), "questions answered alike before and after others")
 
     def _beside(
-        self, public: tuple[float, ...], world: int, adjacency: Adjacency, price: Price, times: int = 1
+        self, public: tuple[float, ...], world: int, adjacency: Adjacency, price: Price, labels: int, times: int
     ) -> Asked:
         """The law beside a public row where most experts are sure of one label, or where none is known some draws."""
         change = next(change for change in CHANGES if change.adjacency is adjacency)
-        sure, other = worlds.ROWS[2][world], worlds.ROWS[2][1 - world]
+        opposite = worlds.sure_rows(labels)[:: labels - 1]
+        sure, other, public = opposite[world], opposite[1 - world], (*public, -4.0)[:labels]
         rows = ((sure,) * 8 + (other,) * 2)[: getattr(self.method, "subsamples", 10)] * times
-        experts, where = outputs(rows, 2, change, public), worlds.shown_rows(rows, public)
+        experts, where = outputs(rows, labels, change, public), worlds.shown_rows(rows, public)
         if self._law is not None:
             return np.exp(self._log_law(experts, price, where))
         source = worlds.seeded(11)

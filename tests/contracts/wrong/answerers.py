@@ -522,6 +522,38 @@ class FortyWordsCounted(FortyWordsAtMost):
 
 
 @dataclass(frozen=True)
+class FourKeywordsAtMost(FortyWordsAtMost):
+    """How many experts have each keyword, of which a text is said to have four at most."""
+
+    name = "four-keywords"
+    least_candidates = 1
+
+    def draw(self, setting, experts, public, randomness):
+        counts = Counts(
+            experts.keyword_counts(public.universe).values,
+            l1=4 * experts.change.widths,
+            adjacency=experts.adjacency,
+        )
+        noisy = Laplace(self.epsilon).release(counts, randomness)
+        return Outcome(self.name, {"words": [public.universe[at] for at in np.argsort(noisy)[-2:]]})
+
+    def finish(self, outcome, public):
+        return public.written(f"Use the words {outcome.values['words']}.")
+
+
+@dataclass(frozen=True)
+class KeepsItsBound(OneKeyword):
+    """The sensitivity of the first question is kept, whatever the adjacency of the next one is."""
+
+    kept: ClassVar[dict[str, int]] = {}
+
+    def counts(self, experts, public):
+        right = super().counts(experts, public)
+        bound = self.kept.setdefault("bound", right.sensitivity)
+        return Scores(right.values, sensitivity=bound, adjacency=right.adjacency)
+
+
+@dataclass(frozen=True)
 class SetInItsOrder(KSA):
     """The set of a propose-test-release, in the order of the counts."""
 

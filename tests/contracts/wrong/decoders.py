@@ -60,6 +60,33 @@ class HalvedSensitivity(Clipped):
 
 
 @dataclass(frozen=True)
+class KeepsItsBound(Clipped):
+    """The sensitivity of the first token is kept by the rule, whatever the adjacency of the next text is."""
+
+    kept: ClassVar[dict[object, int]] = {}
+
+    def scores(self, plan, step, public):
+        right = super().scores(plan, step, public)
+        bound = self.kept.setdefault(self.rule, right.sensitivity)
+        return Scores(right.values, sensitivity=bound, adjacency=right.adjacency)
+
+
+@dataclass(frozen=True)
+class ApprovesTwo(Clipped):
+    """Right: each expert approves its two likeliest tokens, which are one pair where 0 and 1 lead of three."""
+
+    clip: Positive = 0.5
+
+    def scores(self, plan, step, public):
+        approved = np.zeros(len(public), dtype=np.int64)
+        for row in (row for block in step.blocks for row in block):
+            said = (row if public.ids is None else row[public.ids]).float().nan_to_num(nan=-torch.inf).numpy()
+            if np.isfinite(said.max()):
+                approved[np.argsort(-said, kind="stable")[:2]] += 1
+        return Scores(approved, sensitivity=plan.setting.change.widths, adjacency=plan.setting.adjacency)
+
+
+@dataclass(frozen=True)
 class LessNoiseWhereThePublicRowIsSure(Clipped):
     """States a quarter of its sensitivity where the model alone is sure of a token."""
 

@@ -337,6 +337,14 @@ class EachRecordByItself(Means):
 
 
 @dataclass(frozen=True)
+class TenRecordsAtMost(EachRecordByItself):
+    """The same, for units that are said to have ten records at most; nothing sees to it."""
+
+    def bound(self, rule, setting):
+        return (10 * LIMIT * setting.change.widths) ** 2
+
+
+@dataclass(frozen=True)
 class _Centred(_Unclipped):
     def add_up(self, block):
         said = block.vectors[np.isfinite(block.vectors).all(axis=1)]

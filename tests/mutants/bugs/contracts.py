@@ -641,8 +641,8 @@ MUTANTS = [
         "texts-have-a-word-once",
         "no expert writes a word twice, or more than five words",
         "testing/answer_worlds.py",
-        '" ".join(["Card"] * 40 + [f"word{number}" for number in range(160)])',
-        '"Card"',
+        ' * 40 + ["bank", "branch", "block", "today", "lost", "refunded"] + [f"word{n}" for n in range(154)]',
+        "",
         ("tests/contracts/test_wrong_entries.py::test_a_wrong_answerer_is_noticed[WordsAsOften--]",),
     ),
     Mutant(
