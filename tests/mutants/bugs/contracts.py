@@ -429,8 +429,8 @@ MUTANTS = [
         "larger-crowds-unasked",
         "the contract says of an entry that speaks in larger crowds alone that it keeps state",
         "testing/asked_first.py",
-        "return problem if problem != IGNORES or larger is None else _found(larger, inputs)",
-        "return problem",
+        "        problem = problem if problem != IGNORES else _found(other, inputs)\n",
+        "        pass\n",
         ASKED,
     ),
     Mutant(
