@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+from functools import partial
 from inspect import signature
 
 import numpy as np
@@ -11,9 +12,10 @@ import pytest
 import sottovoce as sv
 from sottovoce.errors import InputError, ParameterError, SottoError
 from sottovoce.fitting.fit import Fitting
+from sottovoce.models.base import Isolation
 from sottovoce.models.fake import FakeScorer, FakeStepper
 from sottovoce.randomness import SystemRandomness
-from sottovoce.records.sealed import PrivateRecords, Row
+from sottovoce.records.sealed import PrivateRecords, PublicRecords, Row
 
 ROWS = [Row(i, {"text": f"zq{i}xv", "label": "a"}) for i in range(5)]
 TASK = sv.Task(labels=["a", "b"])
@@ -108,6 +110,8 @@ def test_a_synthesizer_of_anything_else_is_refused(name, value):
         lambda file: sv.Partition(units_per_expert="x"),
         lambda file: sv.make_plan(records="x", questions=1, budget=sv.Budget(1)),
         lambda file: icl().affords("x", epsilon=1),
+        lambda file: sv.fit(records(), TASK, epsilon=4, out=3),
+        lambda file: sv.fit(records(), TASK, epsilon=4, options={3: "x"}),
     ],
 )
 def test_every_public_entry_point_names_what_it_cannot_use(tmp_path, wrong):
@@ -122,11 +126,13 @@ class Writing:
     """A model that writes one text."""
 
     name = "writing"
+    isolation, longest = Isolation.BY_CONSTRUCTION, None
 
     def write(self, requests, *, tokens):
         return ["yes" for _ in requests]
 
 
+PUBLIC = PublicRecords([Row(at, {"text": f"t{at}", "answer": f"a{at}"}) for at in range(9)], "public")
 ANSWERED = [Row(at, {"text": f"zq{at}xv", "answer": f"yq{at}xv"}) for at in range(5)]
 FITTED = {"records": records(), "task": TASK, "epsilon": 4, "ledger": ":memory:"}
 ENTRANCES = {
@@ -150,6 +156,23 @@ ENTRANCES = {
         },
     ),
     "Synthesizer": (writer, {}),
+    "PrivateRecords": (sv.PrivateRecords, {"rows": ROWS, "source": "notes"}),
+    "PublicRecords": (sv.PublicRecords, {"rows": ROWS, "source": "notes"}),
+    "AnswerTask": (sv.AnswerTask, {}),
+    "RdpAccountant": (sv.RdpAccountant, {"adjacency": sv.Adjacency.ADD_REMOVE}),
+    "PrivateICL.ask": (lambda **given: icl().ask(**given), {"question": "late?", "epsilon": 1}),
+    "PrivateICL.classify": (lambda **given: list(icl().classify(**given)), {"questions": ["late?"], "epsilon": 1}),
+    "PrivateAnswers.ask": (
+        lambda **given: sv.PrivateAnswers(
+            records=PrivateRecords(ANSWERED, source="mails"),
+            task=ANSWERS,
+            writer=Writing(),
+            method="public-consensus",
+            public=PUBLIC,
+            ledger=":memory:",
+        ).ask(**given),
+        {"question": "late?", "epsilon": 1},
+    ),
     "Ledger": (sv.Ledger, {"path": ":memory:"}),
     "Budget": (sv.Budget, {"epsilon": 8}),
     "Partition": (sv.Partition, {}),
@@ -157,12 +180,19 @@ ENTRANCES = {
     "SynthesisConfig": (sv.SynthesisConfig, {"per_label": 1, "tokens": 8}),
 }
 """Public functions and classes, each with arguments that it can be called with, or lacks one that has no default."""
-TAKING = {"PrivateICL": sv.PrivateICL, "Synthesizer": sv.Synthesizer}
+TAKING = {
+    "PrivateICL": sv.PrivateICL,
+    "PrivateICL.ask": partial(sv.PrivateICL.ask, None),
+    "PrivateICL.classify": partial(sv.PrivateICL.classify, None),
+    "PrivateAnswers.ask": partial(sv.PrivateAnswers.ask, None),
+    "Synthesizer": sv.Synthesizer,
+}
 ANYTHING = (3, -1, 2.5, True, None, "x", b"x", ["x"], [3], {"x": "y"}, {"x": 3}, {3: "x"}, object(), float("nan"))
 
 
 @pytest.mark.parametrize(
-    "entrance", [pytest.param(name, marks=[pytest.mark.slow] if name == "Fitting" else []) for name in ENTRANCES]
+    "entrance",
+    [pytest.param(name, marks=[pytest.mark.slow] if name in ("Fitting", "fit") else []) for name in ENTRANCES],
 )
 def test_no_public_entrance_ends_in_an_error_of_pythons_own(entrance, tmp_path, monkeypatch):
     """Every argument that there is by the signature, one at a time, is something else."""

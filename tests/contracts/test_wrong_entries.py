@@ -298,7 +298,7 @@ ANSWERERS = [
     (answerers.KeepsAnAnswer, "post-processing", "finished in two ways"),
     (answerers.LongTextsCountMore, "sensitivity", "told a sensitivity of 2"),
     (answerers.PrivateUniverse, "asks", "tells a mechanism something else"),
-    (answerers.SameSizePrivateUniverse, "sensitivity", "scores move by 3"),
+    (answerers.SameSizePrivateUniverse, "post-processing", "two outcomes"),
     (answerers.PrivateRepresentative, "post-processing", "something private reaches them without noise"),
     (answerers.CheapEvent, "composition", "costs epsilon"),
     (answerers.CheapForASwap, "composition", "(?s)costs epsilon 16.*replace-one"),

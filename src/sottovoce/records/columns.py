@@ -79,7 +79,7 @@ def is_csv(file: str) -> bool:
 
 def are_words(names: Iterable[str]) -> bool:
     """Whether every name is a single word, so that it may be shown."""
-    return all(_WORD.fullmatch(name) for name in names)
+    return all(isinstance(name, str) and _WORD.fullmatch(name) for name in names)
 
 
 def likely_delimiter(header: Collection[str]) -> str:

@@ -15,11 +15,13 @@ from array import array
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, fields, replace
 from itertools import groupby
+from types import NoneType
 from typing import Any, Final, NoReturn, Self, final
 
 import numpy as np
 
-from sottovoce.errors import OpaqueError, RecordError
+from sottovoce.errors import OpaqueError, ParameterError, RecordError
+from sottovoce.parameters import Kind
 from sottovoce.records.cells import identity_text, is_missing, names_nobody
 from sottovoce.records.fingerprints import (
     MarkArray,
@@ -215,12 +217,15 @@ class PrivateRecords(Opaque):
         whole: Sequence[Row] | None = None,
         reading: Reading | None = None,
     ) -> None:
-        held, wholes = tuple(rows), None if whole is None else tuple(whole)
+        held, wholes = _rows("rows", rows), None if whole is None else _rows("whole", whole)
+        Kind(str, "the name of a source").read("source", source)
+        Kind((str, NoneType), "the name of a column, or 'record'").read("unit", unit)
+        Kind((Reading, NoneType), "a Reading").read("reading", reading)
         if not held:
             raise RecordError("there is no record", file=source, hint="Give at least one row.")
         if wholes is not None:
             if len(wholes) != len(held):
-                raise ValueError("cut rows and whole rows must be the same ones")
+                raise ParameterError("whole", f"{len(wholes)} rows", f"the same {len(held)} rows as were cut")
             held = tuple(map(beside, held, wholes))
         _refuse_repeated_ids(held, source)
         self.unit = _choose_unit(held, unit, source)
@@ -544,6 +549,14 @@ def _group(rows: Sequence[Row], unit: str) -> list[list[int]]:
     for place, row in enumerate(rows):
         units.setdefault(identity_text(row.identity(unit)), []).append(place)
     return list(units.values())
+
+
+def _rows(name: str, rows: Iterable[Row]) -> tuple[Row, ...]:
+    limit = "rows, such as Row(1, {'text': ...}); files and data frames are read by read_private"
+    held = tuple(Kind(Iterable, limit).read(name, rows))
+    for row in held:
+        Kind(Row, limit).read(name, row)
+    return held
 
 
 def _refuse_repeated_ids(rows: Iterable[Row], source: str) -> None:

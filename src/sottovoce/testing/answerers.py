@@ -35,6 +35,7 @@ from sottovoce.privacy.unit import Adjacency
 from sottovoce.randomness import Randomness
 from sottovoce.testing import answer_worlds as worlds
 from sottovoce.testing.accepted_prices import accepted
+from sottovoce.testing.another_process import in_a_copy
 from sottovoce.testing.answer_candidates import candidates
 from sottovoce.testing.answer_road import road
 from sottovoce.testing.answer_worlds import CROWDS, LEAST, RELATIONS, Neighbourhood, Relation, World, Writing
@@ -159,8 +160,8 @@ class _Answerer:
     def check(self) -> bool:
         """Every contract; whether anything was drawn or is free."""
         before = repr(self.answerer)
-        self._asked_first()
         if self.first:
+            in_a_copy(self._least_first, self.report, self.subject)
             candidates(self.answerer, self.subject, self.report, self._usual, self._taken or RELATIONS)
         if not self.answerer.private or self.answerer.reads is Reads.NOTHING:
             self._reference()
@@ -190,14 +191,13 @@ class _Answerer:
             raise ContractError("state", self.subject, "its attributes changed while it drew")
         return driven
 
-    def _asked_first(self) -> None:
-        """One answer under the smallest change before all others: a bound that is kept of it is too small for them."""
-        if not self.answerer.private or self.answerer.reads is Reads.NOTHING:
-            return
-        for price in PRICES:
-            for plan, experts in self._planned(price, LEAST):
+    def _least_first(self) -> None:
+        """One answer under the smallest change before others: a bound that is kept of it is too small for them."""
+        if self.answerer.private and self.answerer.reads is not Reads.NOTHING:
+            for plan, experts in itertools.chain.from_iterable(self._planned(price, LEAST) for price in PRICES):
                 self._draw(plan, LEAST, worlds.neighbourhoods(LEAST, experts)[0][0])
-                return
+                break
+            self._neighbours(RELATIONS[0])
 
     # What is free, and what has no guarantee
 

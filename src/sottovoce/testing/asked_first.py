@@ -9,8 +9,8 @@ Guarantee   What is kept of an earlier question and changes a law by more than a
             if it is kept by anything that is new here: the public row, its size, or a setting. An answer or a sum that
             is kept for all questions alike gives opposite worlds one law, and is found by that. What a draw leaves for
             the next plan is found if it changes the plan or its charge. A bound that is kept for all adjacencies
-            is found by the moves of later worlds, since the first question of all is asked under add-remove, where one
-            change moves least.
+            is found by the moves of later worlds, whichever adjacency is asked first: answerers and decoders are asked
+            in another order in a copy of the process (``another_process``).
 Assumes     No two new inputs have a public threshold of the entry's own between them. Nothing is kept for all questions
             that leaves opposite worlds two laws: a clip, width or bound that was measured on the first records of the
             process and stays in a module or class was kept before these questions, and is not found.

@@ -112,8 +112,6 @@ RELATIONS: Final = (
     Relation(Adjacency.ADD_REMOVE, several(DROP, 2)),
 )
 """One unit that changes, by every relation, and two."""
-LEAST: Final = RELATIONS[1]
-"""That whose one change moves least."""
 
 
 @final

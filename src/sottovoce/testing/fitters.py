@@ -141,7 +141,6 @@ class _Fitter:
             self._prices(relation)
         if not self._priced:
             return False
-        self._asked_first()
         self._refusals()
         for relation in self._taken[:1]:
             self._alone(relation)
@@ -158,14 +157,6 @@ class _Fitter:
         if repr(self.fitter) != before:
             raise ContractError("state", self.subject, "its attributes changed while it fitted")
         return True
-
-    def _asked_first(self) -> None:
-        """One fit under the smallest change before all others: a bound that is kept of it is too small for them."""
-        for price in PRICES:
-            plan, beside = self._planned(worlds.LEAST, len(DRAWN_WORLD), price, self.usual)
-            if plan is not None:
-                self._run(plan, worlds.LEAST, (*beside, *DRAWN_WORLD), None)
-                return
 
     @property
     def _adjacencies(self) -> Mapping[Adjacency, Price]:

@@ -21,7 +21,7 @@ from sottovoce.experts.partition import Partition
 from sottovoce.experts.subsample import SampledEnsemble
 from sottovoce.methods.base import Method, Subsampling
 from sottovoce.models.fake import FakeScorer
-from sottovoce.privacy.unit import CHANGE_TYPES, DROP, Adjacency, ChangeType
+from sottovoce.privacy.unit import CHANGE_TYPES, Adjacency, ChangeType
 from sottovoce.randomness import Randomness, SeededRandomness
 from sottovoce.records.sealed import PrivateRecords, Row
 from sottovoce.tasks import CONTENT_FREE, Query, Task
@@ -105,8 +105,6 @@ class Change:
 
 CHANGES: Final = tuple(dict.fromkeys(Change(adjacency, change) for (_, adjacency), change in CHANGE_TYPES.items()))
 """Every adjacency with every change type that the package knows for it."""
-LEAST: Final = Change(Adjacency.ADD_REMOVE, DROP)
-"""That whose one change moves least."""
 
 
 def outputs(

@@ -47,7 +47,7 @@ from sottovoce.testing.asked_first import (
 from sottovoce.testing.claims import Claim, claim_of, excess, is_empty, within_price
 from sottovoce.testing.draws import departs, exceeds, mixture
 from sottovoce.testing.label_moves import compare_moves, draws_alike
-from sottovoce.testing.label_worlds import CHANGES, LEAST, NAN, Change, Road, outputs
+from sottovoce.testing.label_worlds import CHANGES, NAN, Change, Road, outputs
 from sottovoce.testing.ladders import pairs_of
 from sottovoce.testing.options import name_of, settings_of, subject_of
 from sottovoce.testing.pools import OPEN, Pool, lead_of, share_of
@@ -140,7 +140,6 @@ class _Method:
         if self.method.reads is Reads.NOTHING:
             sessions.reads_nothing(self.method, self.subject, self.report)
             return
-        self._asked_first()
         every = self.claims()
         pure = {key: claim for key, claim in every.items() if key[1] in PURE}
         claims = {key: claim for key, claim in every.items() if key[1] not in PURE}
@@ -164,14 +163,6 @@ class _Method:
         asked = {adjacency: made[0] if made else self._usual[adjacency] for adjacency, made in priced.items()}
         answered = dict([*asked.items()][: None if self.first or self.full else 1])  # every option has the same road
         sessions.answers(self.method, self.subject, self.report, self._distribution(), answered)
-
-    def _asked_first(self) -> None:
-        """One answer under the smallest change before all others: a bound that is kept of it is too small for them."""
-        for price in (*PRICES, *PURE):
-            if made := self._priced(LEAST.adjacency, price):
-                count = getattr(self.method, "subsamples", 1)
-                self._choose(outputs(worlds.ROWS[2][:1] * count, 2, LEAST), made[0], worlds.seeded(3))
-                return
 
     # What it charges
 

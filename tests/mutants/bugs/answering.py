@@ -505,18 +505,18 @@ MUTANTS = [
     ),
     Mutant(
         "swaps-are-asked-first",
-        "an answerer is first asked under replace-one, so that a bound that is kept from there is never too small",
+        "answerers are asked under replace-one first alone, so that a bound that is kept from there is never too small",
         "testing/answerers.py",
-        "        self._asked_first()\n",
+        "            in_a_copy(self._least_first, self.report, self.subject)\n",
         "",
         ("tests/contracts/test_wrong_entries.py::test_a_wrong_answerer_is_noticed[KeepsItsBound--]",),
     ),
     Mutant(
         "swaps-are-asked-first-of-decoders",
-        "the same of a decoder",
+        "the same of decoders",
         "testing/decoders.py",
-        "        self._asked_first()\n",
-        "",
+        "            in_a_copy(self._least_first, self.report, self.subject)\n",
+        "            pass\n",
         ("tests/contracts/test_wrong_entries.py::test_a_wrong_decoder_is_noticed[KeepsItsBound--]",),
     ),
     Mutant(
