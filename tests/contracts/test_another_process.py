@@ -38,14 +38,21 @@ def test_what_the_copy_keeps_and_how_it_fails_otherwise_stays_there():
     assert report.uncompared == []
 
 
-@pytest.mark.parametrize("ends", [lambda: os._exit(3), lambda: os.abort(), lambda: time.sleep(60)])
+@pytest.mark.parametrize("ends", [lambda: os._exit(3), os.abort, lambda: time.sleep(60)])
 def test_a_copy_that_does_not_answer_is_listed(ends, monkeypatch):
     monkeypatch.setattr(another_process, "PATIENCE", 1.0)
+    copies, fork = [], os.fork
+
+    def noted():
+        copies.append(fork())
+        return copies[-1]
+
+    monkeypatch.setattr(os, "fork", noted)
     report = Report("method", "an entry")
     in_a_copy(ends, report, "an entry")
     assert len(report.uncompared) == 1
-    with pytest.raises(ChildProcessError):
-        os.waitpid(-1, os.WNOHANG)
+    with pytest.raises(ChildProcessError):  # it is gone, and was waited for
+        os.waitpid(copies[0], os.WNOHANG)
 
 
 def test_where_no_process_can_be_copied_that_is_listed(monkeypatch):
