@@ -281,7 +281,7 @@ MECHANISMS = [
 ANSWERERS = [
     (answerers.HalvedSensitivity, "sensitivity", "told a sensitivity of 1, and scores move by 2"),
     (answerers.ForgottenDelta, "composition", "costs epsilon inf at delta 0"),
-    (answerers.WordsAsOften, "sensitivity", "scores move by 40"),
+    (answerers.WordsAsOften, "sensitivity", "scores move by 39"),
     (answerers.FortyWordsAtMost, "sensitivity", "they change by 197"),
     (answerers.FourKeywordsAtMost, "sensitivity", "counts change by 8 in all, and they change by 9"),
     (answerers.KeepsItsBound, "sensitivity", "told a sensitivity of 1, and scores move by 2"),

@@ -160,15 +160,18 @@ class _Answerer:
     def check(self) -> bool:
         """Every contract; whether anything was drawn or is free."""
         before = repr(self.answerer)
-        if self.first:
+        guarded = self.answerer.private and self.answerer.reads is not Reads.NOTHING
+        if guarded:
+            self._refusals()
+            for relation in RELATIONS:
+                self._prices(relation)
+        if self.first and guarded:
             in_a_copy(self._least_first, self.report, self.subject)
+        if self.first:
             candidates(self.answerer, self.subject, self.report, self._usual, self._taken or RELATIONS)
-        if not self.answerer.private or self.answerer.reads is Reads.NOTHING:
+        if not guarded:
             self._reference()
             return True
-        self._refusals()
-        for relation in RELATIONS:
-            self._prices(relation)
         driven = bool(self._priced)
         for relation in RELATIONS if self.first or self.full else self._taken[:4]:
             self._neighbours(relation)
@@ -193,11 +196,10 @@ class _Answerer:
 
     def _least_first(self) -> None:
         """One answer under the smallest change before others: a bound that is kept of it is too small for them."""
-        if self.answerer.private and self.answerer.reads is not Reads.NOTHING:
-            for plan, experts in itertools.chain.from_iterable(self._planned(price, LEAST) for price in PRICES):
-                self._draw(plan, LEAST, worlds.neighbourhoods(LEAST, experts)[0][0])
-                break
-            self._neighbours(RELATIONS[0])
+        for plan, experts in itertools.chain.from_iterable(self._planned(price, LEAST) for price in self.prices):
+            self._draw(plan, LEAST, worlds.neighbourhoods(LEAST, experts)[0][0])
+            break
+        self._neighbours(RELATIONS[0])
 
     # What is free, and what has no guarantee
 

@@ -202,7 +202,7 @@ class _Decoder:
                 break
         for price in (PRICES[0], DRAWN_PRICE):
             if plan := self._plan(Adjacency.REPLACE_ONE, price, 1):
-                self._check(plan, price, 1)
+                self._check(plan, price, 0)
                 break
 
     def _runs(self) -> Sequence[tuple[Price, int]]:
