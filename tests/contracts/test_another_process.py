@@ -1,45 +1,61 @@
-"""What a copy of the process finds is found here, and one that does not answer is listed."""
+"""What a copy of the process answers comes back, whole or not at all, and nothing else does."""
 
 from __future__ import annotations
 
 import os
+import signal
+import subprocess
+import sys
 import time
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import ExitStack
 
 import pytest
 
 from sottovoce.testing import another_process
-from sottovoce.testing.another_process import in_a_copy
-from sottovoce.testing.report import ContractError, Report
-
-
-def breaks():
-    raise ContractError("sensitivity", "an entry", "é moves too far", "{x} and {y}")
-
-
-def test_a_contract_that_is_broken_in_the_copy_is_broken_here():
-    with pytest.raises(ContractError, match="é moves too far") as broken:
-        in_a_copy(breaks, Report("method", "an entry"), "an entry")
-    assert (broken.value.contract, broken.value.subject, broken.value.world) == (
-        "sensitivity",
-        "an entry",
-        "{x} and {y}",
-    )
+from sottovoce.testing.another_process import NoAnswerError, of_a_copy
 
 
 def raises():
-    raise RuntimeError("not a contract")
+    raise RuntimeError("not an answer")
+
+
+def killed():
+    os.kill(os.getpid(), signal.SIGKILL)
+
+
+def works(seconds):
+    began = time.process_time()
+    while time.process_time() < began + seconds:
+        sum(range(1000))
+    return "worked"
+
+
+def test_an_answer_comes_back_whole():
+    answer = ["é", 0.1 + 0.2, [1, -0.0, float("inf")], "." * 200_000]
+    assert of_a_copy(lambda: answer) == answer
 
 
 def test_what_the_copy_keeps_stays_there():
-    kept, report = [], Report("method", "an entry")
-    in_a_copy(lambda: kept.append(1), report, "an entry")
+    kept = []
+    assert of_a_copy(lambda: kept.append(1) or len(kept)) == 1
     assert kept == []
-    assert report.uncompared == []
 
 
-@pytest.mark.parametrize("ends", [lambda: os._exit(3), os.abort, raises, lambda: time.sleep(60)])
-def test_a_copy_that_does_not_answer_is_listed(ends, monkeypatch):
-    monkeypatch.setattr(another_process, "PATIENCE", 1.0)
+def test_a_copy_that_works_is_waited_for(monkeypatch):
+    monkeypatch.setattr(another_process, "STILL", 2.0)
+    assert of_a_copy(lambda: works(2.5)) == "worked"
+
+
+def test_a_copy_of_a_thread_answers():
+    with ThreadPoolExecutor(1) as pool:
+        assert pool.submit(of_a_copy, lambda: 3).result() == 3
+
+
+@pytest.mark.parametrize("limit", ["STILL", "PATIENCE"])
+@pytest.mark.parametrize("ends", [lambda: os._exit(0), killed, raises, object, lambda: time.sleep(60)])
+def test_a_copy_that_does_not_answer_is_gone(ends, limit, monkeypatch):
+    monkeypatch.setattr(another_process, limit, 1.0)
     copies, fork = [], os.fork
 
     def noted():
@@ -47,15 +63,50 @@ def test_a_copy_that_does_not_answer_is_listed(ends, monkeypatch):
         return copies[-1]
 
     monkeypatch.setattr(os, "fork", noted)
-    report = Report("method", "an entry")
-    in_a_copy(ends, report, "an entry")
-    assert len(report.uncompared) == 1
-    with pytest.raises(ChildProcessError):  # it is gone, and was waited for
+    with pytest.raises(NoAnswerError, match="did not answer"):
+        of_a_copy(ends)
+    with pytest.raises(ChildProcessError):  # it was waited for
         os.waitpid(copies[0], os.WNOHANG)
+    with pytest.raises(ProcessLookupError):
+        os.kill(copies[0], 0)
 
 
-def test_where_no_process_can_be_copied_that_is_listed(monkeypatch):
+def test_a_copy_that_does_not_come_to_an_end_is_given_up(monkeypatch):
+    monkeypatch.setattr(another_process, "PATIENCE", 2.5)  # more than two seconds of work, each of which is told
+    with pytest.raises(NoAnswerError):
+        of_a_copy(lambda: works(60))
+
+
+def test_a_copy_that_waits_for_a_pool_of_threads_is_given_up(monkeypatch):
+    monkeypatch.setattr(another_process, "STILL", 1.0)
+    with ThreadPoolExecutor(1) as pool:
+        pool.submit(int).result()
+        with pytest.raises(NoAnswerError):
+            of_a_copy(lambda: pool.submit(int).result())
+
+
+def test_many_open_files_are_no_hindrance(tmp_path):
+    with ExitStack() as files:
+        for _ in range(1_100):
+            files.enter_context((tmp_path / "a").open("w"))
+        before = len(os.listdir("/proc/self/fd"))
+        assert of_a_copy(lambda: 3) == 3
+        assert len(os.listdir("/proc/self/fd")) == before
+
+
+def test_signals_of_children_may_be_ignored():
+    asked = "from sottovoce.testing.another_process import of_a_copy; print(of_a_copy(lambda: 3))"
+    made = subprocess.run(
+        [sys.executable, "-c", asked],
+        preexec_fn=lambda: signal.signal(signal.SIGCHLD, signal.SIG_IGN),
+        capture_output=True,
+        text=True,
+        timeout=60,
+    )
+    assert (made.stdout, made.stderr) == ("3\n", "")
+
+
+def test_where_no_process_can_be_copied_there_is_no_answer(monkeypatch):
     monkeypatch.delattr(os, "fork")
-    report = Report("method", "an entry")
-    in_a_copy(breaks, report, "an entry")
-    assert "copies no process" in report.uncompared[0]
+    with pytest.raises(NoAnswerError, match="copies no process"):
+        of_a_copy(lambda: 3)

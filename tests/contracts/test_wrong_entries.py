@@ -26,6 +26,7 @@ from sottovoce.testing.methods import PRICES, _Method
 from sottovoce.testing.report import Effort, Report
 
 NEIGHBOURS = "does not hold"
+ALONE = "in a process in which nothing else was asked"
 
 METHODS = [
     (methods.HalvedSensitivity, "neighbours", "log-ratios 2 wide, and 1 is allowed"),
@@ -50,6 +51,8 @@ METHODS = [
     (methods.RemembersScores, "state", "keeps state"),
     (methods.RemembersAnswers, "state", "keeps state"),
     (methods.KeepsTheFirstSums, "state", "no difference was found between the answers to opposite records"),
+    (methods.KeepsTwoLabels, "state", ALONE),
+    pytest.param(methods.KeepsItsWidth, "state", ALONE, marks=pytest.mark.slow),
     (methods.CappedVotes, "isolation", "does not prove that the guarantee fails"),
     (methods.Centred, "isolation", "depends on the other experts"),
     (methods.ReadsANeighbour, "isolation", "depends on the other experts"),
@@ -100,7 +103,9 @@ METHODS = [
 ]
 DECODERS = [
     (decoders.HalvedSensitivity, "neighbours", NEIGHBOURS),
-    (decoders.KeepsItsBound, "neighbours", NEIGHBOURS),
+    (decoders.KeepsItsBound, "state", ALONE),
+    (decoders.KeepsItsWords, "state", ALONE),
+    (decoders.KeepsItsEnd, "state", ALONE),
     pytest.param(
         decoders.CoinsAtTwiceTheRate("exponential", fresh="token", sampling_rate=0.25),
         "public rows",
@@ -183,6 +188,7 @@ MECHANISMS = [
     (mechanisms.HalvedSensitivity(0.7), "neighbours", NEIGHBOURS),
     (mechanisms.TooLittleNoise(0.7), "neighbours", NEIGHBOURS),
     (mechanisms.QuietSampler(0.7), "sampler", "do not follow its law"),
+    (mechanisms.KeepsItsTable(0.7), "state", ALONE),
     (mechanisms.FloatSampler(1.0), "neighbours", "log-ratio"),
     (mechanisms.HalvedLaplace(0.7), "neighbours", NEIGHBOURS),
     (mechanisms.FirstOfEqualBest(0.7), "neighbours", NEIGHBOURS),
@@ -233,6 +239,7 @@ MECHANISMS = [
     (mechanisms.WithoutLaw(), "drive", "it has no law"),
     (mechanisms.TakesWords(), "drive", "no public method"),
     (clusterings.ForgottenDelta(), "composition", "costs epsilon inf at delta 0"),
+    (made(clusterings.KeepsItsBound), "state", ALONE),
     (made(clusterings.SumsOfADrop), "sensitivity", "(?s)2 times the norm.*replace-one"),
     (made(clusterings.SumsOfASwapWhenAdded), "sensitivity", "(?s)2 times the norm.*add-remove"),
     (made(clusterings.CountsOfADrop), "sensitivity", "1.414 times the norm"),
@@ -284,7 +291,8 @@ ANSWERERS = [
     (answerers.WordsAsOften, "sensitivity", "scores move by 39"),
     (answerers.FortyWordsAtMost, "sensitivity", "they change by 197"),
     (answerers.FourKeywordsAtMost, "sensitivity", "counts change by 8 in all, and they change by 9"),
-    (answerers.KeepsItsBound, "sensitivity", "told a sensitivity of 1, and scores move by 2"),
+    (answerers.KeepsItsBound, "state", ALONE),
+    (answerers.KeepsItsWidth, "state", ALONE),
     pytest.param(answerers.SetInItsOrder, "post-processing", "(?s)two outcomes.*12 times", marks=pytest.mark.slow),
     (answerers.OrderBehindAYes, "post-processing", "(?s)two outcomes.*12 times"),
     (answerers.SecondSetInItsOrder, "post-processing", "two outcomes"),
@@ -365,6 +373,7 @@ ANSWERERS = [
 ]
 FITTERS = [
     (fitters.HalvedSensitivity, "sensitivity", "2 times the norm"),
+    (fitters.KeepsItsNorm, "state", ALONE),
     (fitters.ForgottenDelta, "composition", "costs epsilon inf at delta 0"),
     (fitters.LikestWithoutADelta, "post-processing", "two supports"),
     pytest.param(fitters.QuietWithoutADelta, "composition", r"(?s)costs epsilon.*delta=0\.0", marks=pytest.mark.slow),

@@ -1,78 +1,100 @@
-"""A contract in a copy of this process, in which another question is asked first.
+"""A question in a copy of this process: what was asked here afterwards is not known there.
 
-What an entry keeps of its first question stays in its module or class for the rest of a process. Whether it is too
-small for a later question depends on which one came first, so both orders are tried: one here, one in a copy.
+What an entry keeps of a question stays in its module or class for the rest of a process. A copy that was made before
+the question has none of it.
 
-Guarantee   A contract that is broken in the copy is broken here, with the same words. Nothing else comes back from it.
-Assumes     Nothing was asked of the entry before. Where a process cannot be copied, or the copy does not answer, that
-            is listed as not compared.
+Guarantee   What a copy says is what comes back, and nothing else: what it keeps stays there.
+Assumes     Threads are not copied. A copy that waits for a pool of threads of the entry's own, which was used before
+            it was made, stands still and is given up after half a minute.
 """
 
 from __future__ import annotations
 
+import gc
 import json
 import os
-import select
+import selectors
 import signal
 import sys
+import time
 import warnings
 from collections.abc import Callable
-from typing import Final
-
-from sottovoce.testing.report import ContractError, Report
+from contextlib import suppress
+from typing import Any, Final, final
 
 PATIENCE: Final = 600.0
 """Seconds after which a copy is given up."""
+STILL: Final = 30.0
+"""Seconds after which a copy is given up that has not worked for a second meanwhile."""
+BEAT: Final = b"."
+"""What a copy says for each second of processor time."""
+END: Final = b"\n"
+"""What a copy says last."""
 
 
-def in_a_copy(check: Callable[[], object], report: Report, subject: str) -> None:
-    """Runs a check in a copy of this process.
+@final
+class NoAnswerError(Exception):
+    """This system copies no process, or the copy did not come to an end; the message says which."""
+
+
+def of_a_copy(ask: Callable[[], Any]) -> Any:
+    """What a copy of this process answers.
+
+    Args:
+        ask: Its answer is numbers, texts, and lists of them. It should raise nothing.
 
     Raises:
-        ContractError: The check did, in the copy.
+        NoAnswerError: There is none.
     """
     if not hasattr(os, "fork"):
-        report.not_compared(f"{subject}: questions in another order, since this system copies no process")
-        return
-    told = _told(check)
-    if told is None:
-        report.not_compared(f"{subject}: questions in another order, since the copy of the process did not answer")
-    elif told:
-        raise ContractError(*json.loads(told))
-
-
-def _told(check: Callable[[], object]) -> bytes | None:
-    """What a copy says: a broken contract, or nothing; ``None`` if it did not come to an end."""
+        raise NoAnswerError("this system copies no process")
     reading, writing = os.pipe()
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", DeprecationWarning)  # of threads, which the copy does not use
         copy = os.fork()
     if not copy:
         os.close(reading)
-        _say(check, writing)
+        _say(ask, writing)
     os.close(writing)
-    told, ended = b"", False
-    while not ended and select.select([reading], [], [], PATIENCE)[0]:
-        part = os.read(reading, 1 << 16)
-        told, ended = told + part, not part
-    os.close(reading)
-    if not ended:
-        os.kill(copy, signal.SIGKILL)
-    _, status = os.waitpid(copy, 0)
-    return told if ended and status == 0 else None
-
-
-def _say(check: Callable[[], object], writing: int) -> None:
-    """The copy's part; it does not return. Where the check raises anything else, the copy gives no answer."""
-    told = b""
     try:
+        told = _told(reading)
+    finally:
+        os.close(reading)
+        with suppress(ProcessLookupError):
+            os.kill(copy, signal.SIGKILL)
+        with suppress(ChildProcessError):  # where such signals are ignored, nobody is waited for
+            os.waitpid(copy, 0)
+    if not told.endswith(END):
+        raise NoAnswerError("the copy of the process did not answer")
+    return json.loads(told.lstrip(BEAT))
+
+
+def _told(reading: int) -> bytes:
+    """All that a copy says, up to its end or until it is given up."""
+    told, latest = b"", time.monotonic() + PATIENCE
+    with selectors.DefaultSelector() as waiting:
+        waiting.register(reading, selectors.EVENT_READ)
+        while waiting.select(max(0.0, min(STILL, latest - time.monotonic()))):
+            part = os.read(reading, 1 << 16)
+            told += part
+            if not part or part.endswith(END):
+                break
+    return told
+
+
+def _say(ask: Callable[[], Any], writing: int) -> None:
+    """The copy's part; it does not return."""
+    try:
+        gc.disable()
         if "torch" in sys.modules:
             sys.modules["torch"].set_num_threads(1)  # its threads are not copied
-        check()
-    except ContractError as broken:
-        told = json.dumps([broken.contract, broken.subject, broken.found, broken.world]).encode()
-    except BaseException:
-        os._exit(1)
-    while told:
-        told = told[os.write(writing, told) :]
-    os._exit(0)
+        signal.signal(signal.SIGPROF, lambda *_: os.write(writing, BEAT))
+        signal.siginterrupt(signal.SIGPROF, False)
+        signal.setitimer(signal.ITIMER_PROF, 1.0, 1.0)
+        told = json.dumps(ask()).encode() + END
+        signal.setitimer(signal.ITIMER_PROF, 0)
+        signal.signal(signal.SIGPROF, signal.SIG_IGN)  # no beat comes in between
+        while told:
+            told = told[os.write(writing, told) :]
+    finally:
+        os._exit(0)

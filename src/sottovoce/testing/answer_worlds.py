@@ -131,8 +131,6 @@ RELATIONS: Final = (
     Relation(_AR, ExpertSampling(shots=2, experts=1, sampling=CATEGORICAL, rate=0.25)),
 )
 """Every adjacency and change type that experts which write can have, and both samplings."""
-LEAST: Final = RELATIONS[1]
-"""That whose one change moves least."""
 
 
 Neighbourhood = tuple[list[World], list[tuple[int, int]]]

@@ -35,10 +35,10 @@ from sottovoce.privacy.unit import Adjacency
 from sottovoce.randomness import Randomness
 from sottovoce.testing import answer_worlds as worlds
 from sottovoce.testing.accepted_prices import accepted
-from sottovoce.testing.another_process import in_a_copy
 from sottovoce.testing.answer_candidates import candidates
 from sottovoce.testing.answer_road import road
-from sottovoce.testing.answer_worlds import CROWDS, LEAST, RELATIONS, Neighbourhood, Relation, World, Writing
+from sottovoce.testing.answer_worlds import CROWDS, RELATIONS, Neighbourhood, Relation, World, Writing
+from sottovoce.testing.asked_alone import AskedAlone, taken
 from sottovoce.testing.asked_first import NOBODY, PLANS, Beside, follows_the_order, nobody_alike, plans_alike
 from sottovoce.testing.claims import FloatArray, is_empty
 from sottovoce.testing.draw_losses import Losses, law_of, losses_of, too_far
@@ -73,6 +73,11 @@ ASKED: Final[Sequence[Beside[str]]] = (("household", "customer", 0.0),)
 """Units of which no other check speaks, which the public example names too: nothing in what is drawn follows them."""
 SLACK: Final = 1e-9
 """Rounding of figures in floating point."""
+
+
+_Question = tuple[Relation, Price, int, int]
+"""A relation, a price, which of two opposite worlds, and whether it is the smallest (0) or the largest (-1) that is
+planned."""
 
 
 def check_answerer(
@@ -161,17 +166,15 @@ class _Answerer:
         """Every contract; whether anything was drawn or is free."""
         before = repr(self.answerer)
         guarded = self.answerer.private and self.answerer.reads is not Reads.NOTHING
-        if guarded:
-            self._refusals()
-            for relation in RELATIONS:
-                self._prices(relation)
-        if self.first and guarded:
-            in_a_copy(self._least_first, self.report, self.subject)
+        alone = self._asked_alone() if guarded else None
         if self.first:
             candidates(self.answerer, self.subject, self.report, self._usual, self._taken or RELATIONS)
-        if not guarded:
+        if alone is None:
             self._reference()
             return True
+        self._refusals()
+        for relation in RELATIONS:
+            self._prices(relation)
         driven = bool(self._priced)
         for relation in RELATIONS if self.first or self.full else self._taken[:4]:
             self._neighbours(relation)
@@ -190,16 +193,31 @@ class _Answerer:
             self._options_at_the_edges(relation)
         if self.first and driven:
             road(self.answerer, self.subject, self.report, self.prices[0])
+        alone.compare()
         if repr(self.answerer) != before:
             raise ContractError("state", self.subject, "its attributes changed while it drew")
         return driven
 
-    def _least_first(self) -> None:
-        """One answer under the smallest change before others: a bound that is kept of it is too small for them."""
-        for plan, experts in itertools.chain.from_iterable(self._planned(price, LEAST) for price in self.prices):
-            self._draw(plan, LEAST, worlds.neighbourhoods(LEAST, experts)[0][0])
-            break
-        self._neighbours(RELATIONS[0])
+    def _asked_alone(self) -> AskedAlone:
+        """Answers that differ in one thing each, under every relation; few of them for a further option."""
+        plans = taken([*itertools.product(RELATIONS, (*PRICES, *PURE))], lambda each: self._planned(each[1], each[0]))
+        first = dict(reversed(plans))
+        usual = [(relation, price) for relation, price in plans if first[relation] == price]
+        every = self.full or self.first
+        questions: list[_Question] = [(*plan, at, -1) for plan in usual[: None if every else 1] for at in (0, 1)]
+        for relation, price in plans if every else ():
+            if relation == plans[0][0]:
+                questions.append((relation, price, 0, 0))
+        return AskedAlone(questions, self._answer_to, _question_in_words, self.subject, self.report)
+
+    def _answer_to(self, question: _Question) -> Sequence[Any]:
+        relation, price, world, size = question
+        planned = self._planned(price, relation)
+        if not planned:
+            return ["refused"]
+        plan, experts = planned[size]
+        tape, outcome = self._draw(plan, relation, _opposite(experts)[world], randomness=seeded(3))
+        return [plan.event, plan.charge, plan.parameters, plan.report, tape.told, worlds.marks(outcome)]
 
     # What is free, and what has no guarantee
 
@@ -526,7 +544,7 @@ class _Answerer:
             raise ContractError("state", self.subject, "it keeps state between answers", worlds.shown(data[0]))
 
         released: list[Any] = []
-        opposite = [(*(text,) * (experts - 1), other) for text, other in (worlds.SMALL[1:], worlds.SMALL[:0:-1])]
+        opposite = _opposite(experts)
 
         def drawn_from(unit: str, number: int) -> FloatArray:
             asked = replace(plan, setting=replace(plan.setting, unit=unit))
@@ -659,6 +677,16 @@ class _Answerer:
             raise ContractError("finish", self.subject, "an outcome is finished in two ways, or not as saved", where)
         if not all(isinstance(answer, str) and answer for answer in (*answers, silent)):
             raise ContractError("finish", self.subject, "an answer is no text", where)
+
+
+def _opposite(experts: int) -> Sequence[World]:
+    """Two worlds of so many experts, of whom all but one write the same."""
+    return [(*(text,) * (experts - 1), other) for text, other in (worlds.SMALL[1:], worlds.SMALL[:0:-1])]
+
+
+def _question_in_words(question: _Question) -> str:
+    relation, price, world, _ = question
+    return f"{worlds.shown(_opposite(SIZES[0])[world])}, {relation}, {price}"
 
 
 def _where(world: World, plan: AnswerPlan, relation: Relation, beside: World) -> str:

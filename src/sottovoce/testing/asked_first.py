@@ -6,14 +6,11 @@ comparisons of worlds in one order find private. So one world is asked before th
 after it beside another one that is nearly equal.
 
 Guarantee   What is kept of an earlier question and changes a law by more than a slack is found, wherever it is kept,
-            if it is kept by anything that is new here: the public row, its size, or a setting. An answer or a sum that
-            is kept for all questions alike gives opposite worlds one law, and is found by that. What a draw leaves for
-            the next plan is found if it changes the plan or its charge. A bound that is kept for all adjacencies
-            is found by the moves of later worlds, whichever adjacency is asked first: answerers and decoders are asked
-            in another order in a copy of the process (``another_process``).
-Assumes     No two new inputs have a public threshold of the entry's own between them. Nothing is kept for all questions
-            that leaves opposite worlds two laws: a clip, width or bound that was measured on the first records of the
-            process and stays in a module or class was kept before these questions, and is not found.
+            if it is kept by anything that is new here: the public row, its size, or a setting. What a draw leaves for
+            the next plan is found if it changes the plan or its charge.
+Assumes     No two new inputs have a public threshold of the entry's own between them. What is kept for all questions,
+            or by what is not new here, is found by ``asked_alone``; without it an answer that is kept for all worlds
+            alike shows here, as opposite worlds have one law then.
 """
 
 from __future__ import annotations
@@ -62,9 +59,10 @@ def follows_the_order(
 
     Args:
         ask: The answer beside a public input in the first world (0) or in its opposite (1).
-        inputs: Public inputs that nothing was asked beside before.
+        inputs: Public inputs. Nothing was asked beside them before; beside one of them in copies of the process alone.
         others: The same of other opposite worlds, which are asked one after another where all answers were one: of
-            more labels, since the best two of two are the same, and much larger ones.
+            more labels, since the best two of two are the same, and much larger ones. What was kept of the first ones
+            then is found by ``asked_alone``.
     """
     problem = _found(ask, inputs)
     for other in others:

@@ -12,6 +12,7 @@ Assumes     Points in two dimensions. Selections are drawn, or told: a best cand
 from __future__ import annotations
 
 import inspect
+import itertools
 import math
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
@@ -27,6 +28,7 @@ from sottovoce.privacy.aggregates import Scores, VectorSum
 from sottovoce.privacy.points import PrivatePoints
 from sottovoce.privacy.unit import Adjacency
 from sottovoce.randomness import Randomness
+from sottovoce.testing.asked_alone import AskedAlone
 from sottovoce.testing.asked_first import NOBODY, PLANS, Beside, follows_the_order, nobody_alike, plans_alike
 from sottovoce.testing.claims import FloatArray
 from sottovoce.testing.draw_losses import Losses, losses_of, too_far
@@ -139,6 +141,21 @@ def check_clustering(mechanism: Any, name: str, subject: str, report: Report) ->
             report.refused.append(f"{adjacency.value}: {refusal}")
         else:
             _Clustering(one, name, subject, report, adjacency).check()
+
+
+def asked_alone(mechanism: Any, name: str, subject: str, report: Report) -> AskedAlone:
+    """Clusterings of two opposite worlds under every adjacency. Public points and radii are compared elsewhere."""
+
+    def answer_to(question: tuple[Adjacency, int]) -> Sequence[Any]:
+        adjacency, number = question
+        one = _under(mechanism, adjacency)
+        tape, made = _Clustering(one, name, subject, report, adjacency)._run(OPPOSITE[number], None, Coins(0), USUAL)
+        return [one.event, tape.told, made]
+
+    def in_words(question: tuple[Adjacency, int]) -> str:
+        return f"{_shown(OPPOSITE[question[1]])}, {question[0].value}"
+
+    return AskedAlone([*itertools.product(Adjacency, (0, 1))], answer_to, in_words, subject, report)
 
 
 def _under(mechanism: Any, adjacency: Adjacency) -> Any:

@@ -36,7 +36,7 @@ from sottovoce.randomness import Randomness
 from sottovoce.synthesis.config import SynthesisConfig, plan_of
 from sottovoce.testing import text_sessions as sessions
 from sottovoce.testing import text_worlds as worlds
-from sottovoce.testing.another_process import in_a_copy
+from sottovoce.testing.asked_alone import AskedAlone, taken
 from sottovoce.testing.asked_first import (
     CROWD,
     DRAWS,
@@ -90,6 +90,8 @@ SLOW_LAW: Final = 0.25
 """Seconds of processor time for the law of one token, above which laws are not compared."""
 MOST_MOVED: Final = 10
 """Tokens of a text without a law, from which what is given to its mechanisms is no longer compared."""
+SOME: Final = 8
+"""Draws of a token that is asked for alone, beside the one whose mechanisms are compared."""
 OPPOSITE: Final = (("X",) * 22 + ("Y",) * 2, ("Y",) * 22 + ("X",) * 2)
 """What experts say in the two worlds that are asked in both orders."""
 FIRST_OR_END: Final = (("X",) * 22 + ("Y",) * 2, (worlds.ENDS,) * 22 + ("Y",) * 2)
@@ -139,6 +141,15 @@ def check_decoder(
     return report
 
 
+_Question = tuple[Adjacency, Price, Sequence[float], Sequence[str]]
+"""An adjacency, a price, the public row of a token, and what experts say beside it."""
+
+
+def _question_in_words(question: _Question) -> str:
+    adjacency, price, public, said = question
+    return f"{counted(said)} beside {tuple(public)}, {adjacency.value}, {price}"
+
+
 class _DrawnEndError(Exception):
     """A text ends by a draw, so that no law of it is known."""
 
@@ -158,8 +169,7 @@ class _Decoder:
 
     def check(self) -> None:
         """Every contract that applies."""
-        if self.must_run:
-            in_a_copy(self._least_first, self.report, self.subject)
+        alone = self._asked_alone()
         accepted = 0
         # A quick run drives the further choices under zero-out no more: there a change is a drop, as under add-remove.
         relations = [
@@ -191,19 +201,39 @@ class _Decoder:
             for plan, texts in self._drawn:
                 compared = price_of_drawn_texts(plan, self.subject, self._setting(plan), texts=texts)
                 self.report.kept("price", compared, "plans within the price, and texts that draw what is charged")
+        alone.compare()
         if not accepted and self.must_run:
             raise ContractError("drive", self.subject, "it accepts no adjacency at any price that was tried")
 
-    def _least_first(self) -> None:
-        """A token under the smallest change before others: a bound that is kept of it is too small for them."""
-        for price in PRICES:
-            if plan := self._plan(Adjacency.ADD_REMOVE, price, 1):
-                worlds.chooser_of(plan, seeded(3)).next(worlds.step_beside(worlds.PUBLIC, ("X",)))
-                break
-        for price in (PRICES[0], DRAWN_PRICE):
-            if plan := self._plan(Adjacency.REPLACE_ONE, price, 1):
-                self._check(plan, price, 0)
-                break
+    def _asked_alone(self) -> AskedAlone:
+        """Tokens that differ in one thing each, under every adjacency; few of them for a further option."""
+        worlds.step_beside(worlds.PUBLIC, OPPOSITE[0])  # libraries are loaded here, and not in every copy
+        every = [*itertools.product(Adjacency, dict.fromkeys((*PRICES, DRAWN_PRICE)))]
+        plans = taken(every, lambda each: self._plan(each[0], each[1], 1))
+        (public, _, _), (beside, _, _), *_ = ASKED
+        first = dict(reversed(plans))
+        usual = [(adjacency, price) for adjacency, price in plans if first[adjacency] == price]
+        questions: list[_Question] = [
+            (*plan, public, said) for plan in (usual if self.full or self.must_run else usual[:1]) for said in OPPOSITE
+        ]
+        if self.full or self.must_run:
+            questions += [(*plan, public, OPPOSITE[0]) for plan in plans if plan not in usual]
+            for plan in usual[:1]:
+                questions += [(*plan, beside, OPPOSITE[0]), (*plan, public, FIRST_OR_END[1])]
+                questions += [(*plan, public, OPPOSITE[1] * CROWD)]
+        return AskedAlone(questions, self._answer_to, _question_in_words, self.subject, self.report)
+
+    def _answer_to(self, question: _Question) -> Sequence[Any]:
+        adjacency, price, public, said = question
+        if (plan := self._plan(adjacency, price, 1)) is None:
+            return ["refused"]
+        tape = Tape(seeded(4))
+        with running(tape):
+            chooser = worlds.chooser_of(plan, tape.randomness)
+            drawn = [chooser.next(worlds.step_beside(public, said))]
+        source = seeded(5)
+        drawn += [worlds.chooser_of(plan, source).next(worlds.step_beside(public, said)) for _ in range(SOME)]
+        return [plan.event, plan.decoder, tape.told, drawn]
 
     def _runs(self) -> Sequence[tuple[Price, int]]:
         """Prices and lengths of texts."""

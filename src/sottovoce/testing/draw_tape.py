@@ -115,6 +115,12 @@ class Tape:
         self.others: list[Any] = []
         self.made = ""
 
+    @property
+    def told(self) -> Any:
+        """All that was asked for, that mechanisms were given and told, and that they released, to be compared."""
+        draws = [(draw.mechanism, draw.aggregate, draw.public, draw.outcome, draw.test) for draw in self.draws]
+        return self.trace, fingerprint(draws)
+
     def asked(self, what: str, content: Any) -> None:
         """Notes that the private side was asked."""
         if what == "a sum":

@@ -32,6 +32,7 @@ from sottovoce.privacy.unit import Adjacency
 from sottovoce.testing import fit_sessions as sessions
 from sottovoce.testing import fit_worlds as worlds
 from sottovoce.testing.accepted_prices import accepted
+from sottovoce.testing.asked_alone import AskedAlone, taken
 from sottovoce.testing.asked_first import PLANS, Beside, follows_the_order, plans_alike
 from sottovoce.testing.claims import FloatArray, is_empty
 from sottovoce.testing.draw_losses import Losses, law_of, losses_of, too_far
@@ -66,6 +67,10 @@ ASKED: Final[Sequence[Beside[str]]] = (("household", "customer", 0.0),)
 OPPOSITE: Final[tuple[World, World]] = ((worlds.EAST,) * 5 + (worlds.SLANT,), ((("west", 1),),) * 5 + (worlds.EAST,))
 """The two worlds that are fitted in both orders."""
 DRAWN_WORLD: Final[World] = (worlds.EAST, worlds.SLANT, worlds.WEST, worlds.FAR, (("west", 0), ("west", 1)))
+
+
+_Question = tuple[Relation, Price, int]
+"""A relation, a price, and which of two opposite worlds."""
 
 
 def check_fitter(fitter: Fitter | type[Fitter], effort: Effort = Effort.QUICK, report: Report | None = None) -> Report:
@@ -136,6 +141,7 @@ class _Fitter:
     def check(self) -> bool:
         """Every contract; whether anything was planned."""
         before = repr(self.fitter)
+        alone = self._asked_alone()
         self._says_how_many_texts()
         for relation in RELATIONS:
             self._prices(relation)
@@ -154,9 +160,31 @@ class _Fitter:
         self._whatever_is_priced()
         if self.first or self.full:
             sessions.fits(self.fitter, self.subject, self.report, self._adjacencies)
+        alone.compare()
         if repr(self.fitter) != before:
             raise ContractError("state", self.subject, "its attributes changed while it fitted")
         return True
+
+    def _asked_alone(self) -> AskedAlone:
+        """Fits that differ in one thing each, under every relation; few of them for a further option."""
+        plans = taken([*itertools.product(RELATIONS, (*PRICES, *PURE))], lambda each: self._planned_of(*each)[0])
+        first = dict(reversed(plans))
+        usual = [(relation, price) for relation, price in plans if first[relation] == price]
+        every = self.full or self.first
+        questions: list[_Question] = [(*plan, world) for plan in usual[: None if every else 1] for world in (0, 1)]
+        questions += [(*plan, 0) for plan in plans if every and plan not in usual and plan[0] == plans[0][0]]
+        return AskedAlone(questions, self._answer_to, _question_in_words, self.subject, self.report)
+
+    def _planned_of(self, relation: Relation, price: Price) -> tuple[FitPlan | None, World]:
+        return self._planned(relation, len(OPPOSITE[0]), price, self.usual)
+
+    def _answer_to(self, question: _Question) -> Sequence[Any]:
+        relation, price, world = question
+        plan, others = self._planned_of(relation, price)
+        if plan is None:
+            return ["refused"]
+        tape, support = self._run(plan, relation, (*others, *OPPOSITE[world]), None)
+        return [plan.event, plan.charge, plan.parameters, plan.report, tape.told, support]
 
     @property
     def _adjacencies(self) -> Mapping[Adjacency, Price]:
@@ -553,6 +581,11 @@ class _Fitter:
                 problem = f"its fit raised {type(error).__name__}: {error}"
                 raise ContractError("draws", self.subject, problem, where) from error
         return tape, support
+
+
+def _question_in_words(question: _Question) -> str:
+    relation, price, world = question
+    return f"{worlds.shown(OPPOSITE[world])}, {relation}, {price}"
 
 
 def _where(world: World, plan: FitPlan, relation: Relation, beside: World | None = None) -> str:

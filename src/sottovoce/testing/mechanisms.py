@@ -26,8 +26,9 @@ from sottovoce.privacy.aggregates import Counts, ItemCounts, Scores, VectorSum
 from sottovoce.privacy.points import PrivatePoints
 from sottovoce.privacy.unit import DROP, SWAP, Adjacency, is_drop
 from sottovoce.randomness import Randomness
+from sottovoce.testing.asked_alone import AskedAlone
 from sottovoce.testing.claims import DELTA_SLACK, Claim, FloatArray, claim_of, excess, joined
-from sottovoce.testing.clusterings import check_clustering, clustered, points_of
+from sottovoce.testing.clusterings import asked_alone, check_clustering, clustered, points_of
 from sottovoce.testing.draws import departs
 from sottovoce.testing.fingerprints import fingerprint
 from sottovoce.testing.label_worlds import CHANGES, Change, seeded
@@ -77,6 +78,8 @@ _FIRST_SEED: Final = 1 << 32
 """Of sources that are compared two by two: no other check has them, and no two comparisons have one in common."""
 TWO_SOURCES: Final = "the same outcome of two sources of noise"
 OTHER_SOURCE: Final = "two equal sources give it two releases: it draws from another source than the one that is given"
+ALONE: Final = 40
+"""Draws of a release that is asked for alone, and values of its law."""
 FAR: Final = 2**50
 """A count this far off a threshold has one answer, whatever the noise is."""
 MIDDLE: Final = 1 / 3
@@ -146,10 +149,70 @@ class _Mechanism:
                 "Randomness; let one take them, or add a driver to sottovoce.testing.mechanisms",
             )
         before = repr(self.mechanism)
+        alone = self._asked_alone(name, takes)
         with must_not_raise("neighbours", self.subject, "it"):
             drivers[takes](name, claim)
+        alone.compare()
         if repr(self.mechanism) != before:
             raise ContractError("state", self.subject, "its attributes changed while it drew")
+
+    def _asked_alone(self, name: str, takes: Any) -> AskedAlone:
+        """Releases that differ in one thing each, and their laws."""
+        if takes is PrivatePoints:
+            return asked_alone(self.mechanism, name, self.subject, self.report)
+        return AskedAlone(self._questions(takes), partial(self._answer_to, name), _face, self.subject, self.report)
+
+    def _questions(self, takes: Any) -> Sequence[Any]:
+        """What it releases of: the usual one, then the same with other numbers, bounds, adjacencies, a prior."""
+        usual, *others = ADJACENCIES
+        if takes is Scores:
+            made = partial(self._votes_of, self._uneven)
+            bare = Scores(list(self._uneven), sensitivity=2, adjacency=usual)
+            other = [self._votes_of(self._uneven[::-1], usual), made(usual, 20), bare, *map(made, others)]
+            with_prior = "log_prior" in inspect.signature(self.mechanism.law).parameters
+            return [made(usual), *other, *([(made(usual), PRIOR)] if with_prior else [])]
+        if takes is Counts:
+            values = [([7, -3], 1, usual), ([7, -3], 5, usual), ([0, 40], 1, usual), *(([7, -3], 1, a) for a in others)]
+            return [Counts(at, l1=l1, adjacency=adjacency) for at, l1, adjacency in values]
+        if takes is VectorSum:
+            given: list[tuple[list[int], int, Adjacency, Unit]]
+            given = [([7, -3], 1, usual, PLAIN), ([7, -3], 25, usual, PLAIN), ([0, 40], 1, usual, PLAIN)]
+            given += [([7, -3], 1, usual, UNITS[0]), *(([7, -3], 1, adjacency, PLAIN) for adjacency in others)]
+            return [
+                VectorSum(at, squared_l2=norm, adjacency=adjacency, grid_step=step, denominator=denominator)
+                for at, norm, adjacency, (step, denominator) in given
+            ]
+        if takes is ItemCounts:
+            units = [["a", "b"]] * 40 + [["b"]] * 40
+            return [
+                ItemCounts(held, items_per_unit=cap, change=change, adjacency=adjacency)
+                for held, cap in ((units, 1), (units, 2), (units[::-1][:60], 1))
+                for adjacency, change in ITEM_CHANGES[: None if cap == 1 else 1]
+            ]
+        at, bound = RUNS[0]
+        every = [(at, bound, usual, 0), (at, 5, usual, 0), (6, bound, usual, 0), (at, bound, usual, 4)]
+        return [*every, *((at, bound, adjacency, 0) for adjacency in others)]
+
+    def _answer_to(self, name: str, given: Any) -> Sequence[Any]:
+        """Some draws by one source of noise, and the law."""
+        draw, source = getattr(self.mechanism, name), seeded(5)
+        if isinstance(given, tuple) and isinstance(given[0], Scores):
+            scores, prior = given
+            law = self.mechanism.law(scores, np.resize(prior, len(scores.values)))
+            drawn = [draw(scores, source, np.resize(prior, len(scores.values))) for _ in range(ALONE)]
+        elif isinstance(given, tuple):
+            at, bound, adjacency, above = given
+            queries = (at + above, at - above, at)
+            law = self.mechanism.law(queries, at, bound)
+            drawn = [self._ended(name, at, bound, adjacency, queries, source) for _ in range(ALONE)]
+        elif isinstance(given, Scores):
+            law, drawn = self.mechanism.law(given), [draw(given, source) for _ in range(ALONE)]
+        elif isinstance(given, ItemCounts):
+            law, drawn = self.mechanism.item_law(given, "b", ALONE), [draw(given, source) for _ in range(ALONE // 4)]
+        else:
+            law, drawn = self.mechanism.noise_law(given, ALONE), [draw(given, source) for _ in range(ALONE // 4)]
+        law = [law[outcome] for outcome in sorted(law)] if isinstance(law, Mapping) else law
+        return [self.mechanism.event, drawn, *map(float, law)]
 
     def _claim(self) -> Claim:
         event, same = self.mechanism.event, copy.deepcopy(self.mechanism).event

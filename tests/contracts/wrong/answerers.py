@@ -554,6 +554,23 @@ class KeepsItsBound(OneKeyword):
 
 
 @dataclass(frozen=True)
+class KeepsItsWidth(OneKeyword):
+    """How far a change moves a count is settled with the first plan, whatever the adjacency of the next one is."""
+
+    calibrated_parameters = ("eta", "width")
+    width: int | None = None
+    kept: ClassVar[dict[str, int]] = {}
+
+    def calibrated(self, price, setting):
+        width = self.width or self.kept.setdefault("width", setting.change.widths)
+        return replace(super().calibrated(price, setting), width=width)
+
+    def counts(self, experts, public):
+        right = super().counts(experts, public)
+        return Scores(right.values, sensitivity=self.width, adjacency=right.adjacency)
+
+
+@dataclass(frozen=True)
 class SetInItsOrder(KSA):
     """The set of a propose-test-release, in the order of the counts."""
 

@@ -57,6 +57,17 @@ class CountsOfADrop(DPM):
         return VectorSum(counts, squared_l2=1, adjacency=self.adjacency)
 
 
+class KeepsItsBound(DPM):
+    """The bound of its sums is kept of the first points, whatever the adjacency of the next ones is."""
+
+    kept: ClassVar[dict[str, int]] = {}
+
+    def _sums(self, sums, bound):
+        told = super()._sums(sums, bound)
+        least = self.kept.setdefault("bound", told.squared_l2)
+        return VectorSum(sums, squared_l2=least, adjacency=told.adjacency, grid_step=told.grid_step)
+
+
 class HalvedCuts(DPM):
     """Its selections are told half of what a point moves the scores of cuts."""
 

@@ -50,6 +50,9 @@ class Clipped(SelectingDecoder):
         return PRISM(self.clip, self.temperature).parts(setting)
 
 
+END_TOKEN = 2
+
+
 @dataclass(frozen=True)
 class HalvedSensitivity(Clipped):
     """States the sensitivity of a drop whatever the change."""
@@ -69,6 +72,32 @@ class KeepsItsBound(Clipped):
         right = super().scores(plan, step, public)
         bound = self.kept.setdefault(self.rule, right.sensitivity)
         return Scores(right.values, sensitivity=bound, adjacency=right.adjacency)
+
+
+@dataclass(frozen=True)
+class KeepsItsWords(Clipped):
+    """The scores of all tokens but the end's are kept of the first token; the end's are right."""
+
+    kept: ClassVar[dict[object, object]] = {}
+
+    def scores(self, plan, step, public):
+        right = super().scores(plan, step, public)
+        end = np.array([public.token(place) == END_TOKEN for place in range(len(public))])
+        words = self.kept.setdefault((len(public), right.sensitivity), right.values)
+        return Scores(np.where(end, right.values, words), sensitivity=right.sensitivity, adjacency=right.adjacency)
+
+
+@dataclass(frozen=True)
+class KeepsItsEnd(Clipped):
+    """The score of the end is kept of the first token; those of all others are right."""
+
+    kept: ClassVar[dict[object, object]] = {}
+
+    def scores(self, plan, step, public):
+        right = super().scores(plan, step, public)
+        end = np.array([public.token(place) == END_TOKEN for place in range(len(public))])
+        ends = self.kept.setdefault((len(public), right.sensitivity), right.values)
+        return Scores(np.where(end, ends, right.values), sensitivity=right.sensitivity, adjacency=right.adjacency)
 
 
 @dataclass(frozen=True)

@@ -135,6 +135,22 @@ class HalvedSensitivity(Means):
 
 
 @dataclass(frozen=True)
+class KeepsItsNorm(Means):
+    """The norm of a change of one row is settled with the first plan, whatever the adjacency of the next one is."""
+
+    calibrated_parameters = ("multiplier", "norm")
+    norm: int | None = None
+    kept: ClassVar[dict[str, int]] = {}
+
+    def calibrated(self, price, setting):
+        norm = ClassSums(setting.labels, setting.dimension).squared_l2(setting.change) // setting.change.rows**2
+        return replace(super().calibrated(price, setting), norm=self.norm or self.kept.setdefault("norm", norm))
+
+    def bound(self, rule, setting):
+        return self.norm * setting.change.rows**2
+
+
+@dataclass(frozen=True)
 class NoiseOutOfRange(Means):
     """Charges for noise that its mechanism refuses to draw."""
 

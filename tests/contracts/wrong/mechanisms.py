@@ -53,6 +53,16 @@ class QuietSampler(Exponential):
         return Exponential(2 * self.epsilon).select(scores, randomness)
 
 
+class KeepsItsTable(Exponential):
+    """States its law, and draws by a table that it keeps for the same scores, whatever their sensitivity is."""
+
+    kept: ClassVar[dict[object, object]] = {}
+
+    def select(self, scores: Scores, randomness: Randomness, log_prior=None) -> int:
+        told = self.kept.setdefault((self.epsilon, scores.values.tobytes(), scores.adjacency), scores)
+        return super().select(told, randomness, log_prior)
+
+
 @dataclass(frozen=True)
 class FloatSampler(Exponential):
     """Softmax in float32, rounded to the grid of a 24-bit uniform: far candidates become impossible."""

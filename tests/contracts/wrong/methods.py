@@ -388,6 +388,35 @@ class KeepsTheFirstSums(_Poe):
         return self.kept.setdefault(key, super().scores(experts))
 
 
+class KeepsTwoLabels(_Poe):
+    """Questions of two labels have a road of their own, and the sums of the first one; all others are right."""
+
+    kept: ClassVar[dict[str, int]] = {}
+
+    def scores(self, experts):
+        right = super().scores(experts)
+        if experts.labels > 2:
+            return right
+        lead = self.kept.setdefault("lead", int(right.values[1] - right.values[0]))
+        return scores_like(experts, [0, lead])
+
+
+class KeepsItsWidth(Method):
+    """How far a row moves scores is kept of the first question, whatever the next adjacency is. It has no law."""
+
+    name, summary, source = "wrong", "a mistake", "none"
+    kept: ClassVar[dict[str, int]] = {}
+
+    def event(self, price, adjacency):
+        return BoundedRange(price.epsilon)
+
+    def choose(self, experts, price, randomness):
+        right = experts.clipped_sum(2.0)
+        width = self.kept.setdefault("width", right.sensitivity // experts.change.rows)
+        told = Scores(right.values, sensitivity=width * experts.change.rows, adjacency=right.adjacency)
+        return Exponential(price.epsilon).select(told, randomness)
+
+
 @dataclass(frozen=True)
 class LessTheBest(_Poe):
     """Right: takes the best sum off all labels, which no selection sees."""

@@ -1,0 +1,108 @@
+"""Does an answer follow what was asked before: each question alone, in a copy of the process, and after all others.
+
+Guarantee   What is kept of other questions shows if it changes what is said to one of these: whatever it is kept by,
+            wherever it is kept, and whichever question was the first. Plans, charges, what mechanisms are given and
+            told, and what is drawn by one source of noise are compared, so that a kept bound shows, too large a one as
+            well.
+Assumes     Nothing was asked of the entry before. Of an entry that is checked a second time in one process, or at a
+            second setting of its options, what was kept of the first is in the copies already.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Callable, Sequence
+from contextlib import suppress
+from functools import partial
+from typing import Any, Final, TypeVar, final
+
+import numpy as np
+
+from sottovoce.errors import SottoError
+from sottovoce.testing.another_process import NoAnswerError, of_a_copy
+from sottovoce.testing.fingerprints import fingerprint
+from sottovoce.testing.report import ContractError, Report
+
+CLOSE: Final = 1e-9
+"""Probabilities that differ by less are the same: another number of threads adds them up in another order."""
+FOLLOWS: Final = (
+    "another answer is given in a process in which nothing else was asked: it keeps state between questions"
+)
+
+Q = TypeVar("Q")
+
+
+@final
+class AskedAlone:
+    """Answers to questions of which each was the only one.
+
+    Args:
+        questions: That the entry takes.
+        ask: What is said to a question: numbers, and anything that can be compared.
+        shown: A question in words.
+        subject: The entry with its options.
+        report: To be filled.
+    """
+
+    def __init__(
+        self,
+        questions: Sequence[Q],
+        ask: Callable[[Q], Sequence[Any]],
+        shown: Callable[[Q], str],
+        subject: str,
+        report: Report,
+    ) -> None:
+        self._ask, self._shown, self._subject, self._report = ask, shown, subject, report
+        self._alone: list[tuple[Q, Any]] = []
+        for question in questions:
+            try:
+                said = of_a_copy(partial(_said, ask, question))
+            except NoAnswerError as none:
+                report.not_compared(f"{subject}: questions asked alone, since {none}")
+                break
+            self._alone.append((question, said))
+
+    def compare(self) -> None:
+        """Asks the same questions here, in both orders.
+
+        Raises:
+            ContractError: One has another answer than alone.
+        """
+        for question, alone in (*self._alone, *reversed(self._alone)):
+            if not _alike(_said(self._ask, question), alone):
+                raise ContractError("state", self._subject, FOLLOWS, self._shown(question))
+        if self._alone:
+            self._report.kept("state", len(self._alone), "questions answered as they are alone")
+
+
+def taken(questions: Sequence[Q], takes: Callable[[Q], object]) -> list[Q]:
+    """Those that an entry takes. It is asked in a copy, since to plan is to ask; without one, all."""
+
+    def which() -> list[int]:
+        with suppress(Exception, SottoError):  # a plan that raises anything raises it again where plans are checked
+            return [place for place, question in enumerate(questions) if takes(question)]
+        return []
+
+    try:
+        return [questions[place] for place in of_a_copy(which)]
+    except NoAnswerError:
+        return list(questions)
+
+
+def _said(ask: Callable[[Q], Sequence[Any]], question: Q) -> list[Any]:
+    """What is said: numbers as they are, a hash of everything else."""
+    try:
+        return [part if isinstance(part, float) else _hash(part) for part in ask(question)]
+    except (Exception, SottoError) as error:
+        return [type(error).__name__]
+
+
+def _hash(part: Any) -> str:
+    return hashlib.sha256(repr(fingerprint(part)).encode()).hexdigest()
+
+
+def _alike(one: Sequence[Any], other: Sequence[Any]) -> bool:
+    if [part for part in one if isinstance(part, str)] != [part for part in other if isinstance(part, str)]:
+        return False
+    here, alone = (np.array([part for part in each if isinstance(part, float)]) for each in (one, other))
+    return len(here) == len(alone) and np.allclose(here, alone, rtol=0.0, atol=CLOSE, equal_nan=True)

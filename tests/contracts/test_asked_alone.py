@@ -1,0 +1,152 @@
+"""What is kept of other questions shows in one that was asked alone; what follows from public inputs does not."""
+
+from __future__ import annotations
+
+import os
+
+import numpy as np
+import pytest
+
+from sottovoce.testing import asked_alone
+from sottovoce.testing.asked_alone import AskedAlone, taken
+from sottovoce.testing.report import ContractError, Report
+
+
+class Entry:
+    """Keeps what ``key`` makes of a question."""
+
+    def __init__(self, key=None, said=lambda question: [float(question)]):
+        self.key, self.said, self.kept = key, said, {}
+
+    def __call__(self, question):
+        if self.key is None:
+            return self.said(question)
+        return self.kept.setdefault(self.key(question), self.said(question))
+
+
+def compared(entry, questions=(1, 2, 3), *, before=()):
+    report = Report("method", "an entry")
+    alone = AskedAlone(questions, entry, str, "an entry", report)
+    for question in before:
+        entry(question)
+    alone.compare()
+    return report
+
+
+@pytest.mark.parametrize("entry", [Entry(), Entry(lambda question: question)])
+def test_an_entry_that_keeps_nothing_or_by_the_whole_question_passes(entry):
+    assert [(check.contract, check.cases) for check in compared(entry).checks] == [("state", 3)]
+
+
+@pytest.mark.parametrize("key", [lambda question: "first", lambda question: question % 2])
+@pytest.mark.parametrize("said", [lambda q: [float(q)], lambda q: [q], lambda q: [np.array([q, 0])], lambda q: [{q}]])
+def test_what_is_kept_by_less_than_the_question_is_found(key, said):
+    with pytest.raises(ContractError, match="in a process in which nothing else was asked") as broken:
+        compared(Entry(key, said))
+    assert broken.value.contract == "state"
+
+
+def test_what_the_last_question_leaves_is_found():
+    last = [0]
+
+    def entry(question):
+        before, last[0] = last[0], question
+        return [before]
+
+    with pytest.raises(ContractError):
+        compared(entry)
+
+
+def test_both_orders_are_asked():
+    most = [0]
+
+    def entry(question):
+        most[0] = max(most[0], question)
+        return [float(most[0])]
+
+    with pytest.raises(ContractError):
+        compared(entry, (1, 2, 3))
+
+
+def test_what_was_kept_before_the_copies_is_not_found():
+    entry = Entry(lambda question: "first")
+    entry(2)
+    assert compared(entry).passed
+
+
+def test_one_question_is_compared_with_what_was_asked_since():
+    with pytest.raises(ContractError):
+        compared(Entry(lambda question: "first"), [1], before=[2])
+    assert compared(Entry(lambda question: question), [1], before=[2]).passed
+
+
+def test_rounding_is_no_other_answer():
+    shift = iter((0.0, 1e-12, -1e-12))
+    assert compared(lambda question: [0.5 + next(shift), float("nan"), float("inf")], [1]).passed
+
+
+def test_another_number_of_numbers_is_another_answer():
+    kept = []
+
+    def entry(question):
+        kept.append(0.5)
+        return kept
+
+    with pytest.raises(ContractError):
+        compared(entry, [1], before=[1])
+
+
+def test_an_error_is_an_answer():
+    def entry(question):
+        kept.append(question)
+        if len(kept) > 1:
+            raise ValueError(question)
+        return [0.5]
+
+    kept = []
+    with pytest.raises(ContractError):
+        compared(entry, [1], before=[1])
+
+    def always(question):
+        raise ValueError(question)
+
+    assert compared(always).passed
+
+
+def test_without_copies_nothing_is_compared_and_that_is_listed(monkeypatch):
+    monkeypatch.delattr(os, "fork")
+    report = compared(Entry(lambda question: "first"))
+    assert report.checks == []
+    assert report.uncompared == ["an entry: questions asked alone, since this system copies no process"]
+
+
+def test_what_is_taken_is_asked_in_a_copy():
+    asked = []
+    assert taken([1, 2, 3], lambda question: asked.append(question) or question > 1) == [2, 3]
+    assert asked == []
+
+
+def test_of_an_entry_whose_plans_raise_nothing_is_taken():
+    def raises(question):
+        raise ContractError("price", "an entry", "it raises")
+
+    assert taken([1, 2], raises) == []
+
+
+def test_without_copies_all_is_taken(monkeypatch):
+    monkeypatch.delattr(os, "fork")
+    assert taken([1, 2], lambda question: False) == [1, 2]
+
+
+def test_a_copy_without_an_answer_ends_the_asking(monkeypatch):
+    asked = []
+
+    def none(ask):
+        asked.append(1)
+        raise asked_alone.NoAnswerError("the copy of the process did not answer")
+
+    monkeypatch.setattr(asked_alone, "of_a_copy", none)
+    assert compared(Entry()).uncompared == [
+        "an entry: questions asked alone, since the copy of the process did not answer"
+    ]
+    assert len(asked) == 1
