@@ -11,6 +11,7 @@ import pytest
 
 import sottovoce as sv
 from sottovoce.errors import InputError, ParameterError, SottoError
+from sottovoce.experts.ray_engine import RayEngine
 from sottovoce.fitting.fit import Fitting
 from sottovoce.models.base import Isolation
 from sottovoce.models.fake import FakeScorer, FakeStepper
@@ -111,6 +112,10 @@ def test_a_synthesizer_of_anything_else_is_refused(name, value):
         lambda file: sv.make_plan(records="x", questions=1, budget=sv.Budget(1)),
         lambda file: icl().affords("x", epsilon=1),
         lambda file: sv.fit(records(), TASK, epsilon=4, out=3),
+        lambda file: sv.fit(records(), TASK, epsilon=4, engine=4),
+        lambda file: sv.fit(records(), TASK, epsilon=4, engine=object()),
+        lambda file: sv.fit(records(), TASK, epsilon=4, engine=RayEngine),
+        lambda file: PrivateRecords([Row(1, {0: "zq1xv", 1: "a"})], source="notes"),
         lambda file: sv.fit(records(), TASK, epsilon=4, options={3: "x"}),
     ],
 )
@@ -175,7 +180,10 @@ ENTRANCES = {
     ),
     "Ledger": (sv.Ledger, {"path": ":memory:"}),
     "Budget": (sv.Budget, {"epsilon": 8}),
+    "Budget.parse": (sv.Budget.parse, {"text": "8,1e-6"}),
     "Partition": (sv.Partition, {}),
+    "Partition.rule": (sv.Partition().rule, {"adjacency": "replace-one"}),
+    "Partition.assign": (sv.Partition().assign, {"unit_ids": ["a", "b"], "adjacency": "replace-one"}),
     "Task": (sv.Task, {"labels": ["a", "b"]}),
     "SynthesisConfig": (sv.SynthesisConfig, {"per_label": 1, "tokens": 8}),
 }
@@ -224,6 +232,12 @@ def test_a_support_is_asked_several_questions_and_kept_in_a_file():
     for queries in (3, None, "late?", {"text": "late?"}, 2.5, [3], [None]):
         with pytest.raises(ParameterError, match=r"^(queries|question) is "):
             fitted.predict(queries)
+        with pytest.raises(ParameterError, match=r"^(queries|question) is "):
+            next(fitted.batches(queries))
+    assert len(next(fitted.batches(text for text in ("late?", "early?")))) == 2
+    for model in (3, None, b"x", ["x"]):
+        with pytest.raises(ParameterError, match=r"^model is "):
+            fitted.use(model)
     for file in (3, None, b"x", ["x"]):
         with pytest.raises(ParameterError, match=r"^file is "):
             fitted.save(file)

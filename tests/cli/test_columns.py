@@ -146,6 +146,18 @@ def test_a_unit_that_may_be_two_columns_is_refused(tmp_path, stream):
     assert len(read_private(file, unit="label", stream=stream).with_public_size()) == 3
 
 
+@pytest.mark.parametrize("stream", [False, True])
+def test_a_unit_that_may_be_each_record_or_a_column_of_that_name_is_refused(tmp_path, stream):
+    file = tmp_path / "notes.jsonl"
+    file.write_text("".join(f'{{"text": "note {i}", "label": "a", "record": "patient {i // 2}"}}\n' for i in range(6)))
+    with pytest.raises(RecordError, match=r"line 1, field 'record': the privacy unit may be each row, or what has"):
+        read_private(file, unit="record", stream=stream)
+    assert len(read_private(file, stream=stream).with_public_size()) == 6
+    file.write_text(file.read_text().replace('"record"', '"patient"'))
+    assert len(read_private(file, unit="record", stream=stream).with_public_size()) == 6
+    assert len(read_private(file, unit="patient", stream=stream).with_public_size()) == 3
+
+
 def test_a_column_that_is_not_there_and_one_without_a_place_are_refused(desk):
     code, _, err = desk("ask", "x", "--private", "mails.jsonl", *COMMON, "--text-column", "mail")
     assert (code, "there is no column 'mail'. Its columns are body, team." in err) == (2, True)

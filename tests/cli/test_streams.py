@@ -235,6 +235,9 @@ def test_one_line_of_a_piped_list_holds_a_method_with_its_summary(desk):
     _, out, _ = desk("methods")
     (line,) = [line for line in out.splitlines() if line.startswith("prior-poe ")]
     assert "product of experts" in line
+    figures = [line for line in out.splitlines() if "one answer at epsilon" in line and "NO GUARANTEE" not in line]
+    assert figures
+    assert all("replace-one" in line for line in figures)
 
 
 def test_what_an_owner_changes_is_a_remark_or_one_object(desk):

@@ -37,6 +37,7 @@ def methods(as_json: o.AsJson = False) -> None:
             "reads": cls.reads.value,
             "needs": cls.needs,
             **_options(cls),
+            "adjacency": Adjacency.REPLACE_ONE.value,
             "event_at_epsilon_1": describe(make_method(name).listed_event(Price(1.0, 1e-6), Adjacency.REPLACE_ONE)),
             "source": cls.source,
         }
@@ -73,7 +74,7 @@ def methods(as_json: o.AsJson = False) -> None:
     put_text("For sotto classify and sotto ask: every answer is paid; options with -o NAME=VALUE:")
     for row in rows:
         event = row["event_at_epsilon_1"] if row["guarantee"] else "NO GUARANTEE"
-        _show(row, f"one answer at epsilon 1: {event}")
+        _show(row, f"one answer at epsilon 1, replace-one: {event}")
     put_text("For sotto answer: texts for answers; every answer is paid; options with -o NAME=VALUE:")
     for row in answering:
         compares = "looks at public answers, see --public-experts" if row["least_candidates"] else ""

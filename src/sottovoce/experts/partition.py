@@ -11,10 +11,11 @@ import hashlib
 import hmac
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
+from types import NoneType
 from typing import Final, final
 
 from sottovoce.errors import AssignmentError, ParameterError
-from sottovoce.parameters import COUNT, Number
+from sottovoce.parameters import COUNT, Kind, Number
 from sottovoce.privacy.unit import Adjacency, Assignment, ChangeType, change_type
 from sottovoce.randomness import Randomness, SystemRandomness
 from sottovoce.records.limits import ROWS
@@ -78,6 +79,7 @@ class Partition:
             AssignmentError: The combination has no guarantee.
             ParameterError: A capacity was given where the number of units is public.
         """
+        adjacency = Adjacency.parse(adjacency)
         if adjacency.size_is_public:
             if self.capacity is not None:
                 raise ParameterError("capacity", self.capacity, f"absent: {adjacency.value} adjacency makes n public")
@@ -118,6 +120,11 @@ class Partition:
         it), and must not decide who meets whom. A uniform order gives a replacement the place of what it replaced, so
         that the two laws are mixtures of laws one swap apart (specification 2.2.2).
         """
+        Kind(Sequence, "the ids of the units").read("unit_ids", unit_ids)
+        for each in unit_ids:
+            Kind((str, NoneType), "texts, or None where there is none").read("unit_ids", each)
+        Kind((Callable, NoneType), "a function").read("order", order)  # type: ignore[arg-type]
+        adjacency = Adjacency.parse(adjacency)
         assignment, change = self.rule(adjacency)
         if self.capacity is not None:
             members = self._hashed(unit_ids, self.capacity)

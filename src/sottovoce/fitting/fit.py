@@ -862,6 +862,12 @@ def _engine_of(engine: Engine | str) -> Engine | None:
         MissingExtraError: It is not installed.
     """
     if not isinstance(engine, str):
+        if isinstance(engine, type) or not all(
+            callable(getattr(engine, name, None)) for name in Engine.__dict__ if not name.startswith("_")
+        ):
+            raise ParameterError(
+                "engine", type(engine), "local, ray, or an object that reads records as RayEngine does"
+            )
         return engine
     return RayEngine() if OneOf(ENGINES).read("engine", engine) == "ray" else None
 

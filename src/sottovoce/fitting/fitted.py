@@ -27,7 +27,7 @@ from sottovoce.fitting.certificate import FitCertificate
 from sottovoce.methods.fitting.support import DemonstrationSupport, LinearSupport, Support
 from sottovoce.models.base import Embedder, FloatArray, LabelScorer, PreparedContexts, embedding_model
 from sottovoce.models.registry import load_scorer
-from sottovoce.parameters import Kind
+from sottovoce.parameters import Able, Kind
 from sottovoce.privacy.checks import canonical, read_json
 from sottovoce.privacy.numbers import rounded_up
 from sottovoce.records.sealed import Row
@@ -120,6 +120,7 @@ class Fitted:
             ParameterError: There is no such model.
             ModelError: Its vectors are not those that the classifier was fitted for, or it cannot be loaded.
         """
+        Able("prepare", "a model that scores labels, or its name").read("model", model)
         scorer = load_scorer(model, **options) if isinstance(model, str) else model
         if isinstance(self.support, LinearSupport):
             scorer = embedding_model(scorer)
@@ -145,14 +146,16 @@ class Fitted:
             ParameterError: A question is not a text or a mapping of the task's fields.
             ModelError: The model cannot be loaded, is another one, or fails.
         """
-        if isinstance(queries, str | Mapping) or not isinstance(queries, Iterable):
-            raise ParameterError("queries", type(queries).__name__, "several questions, such as a list of texts")
-        rows = [question_of(self.task, query) for query in queries]
-        parts = list(self.batches(rows))
+        parts = list(self.batches(queries))
         return np.concatenate(parts) if parts else np.empty((0, len(self.task.labels)))
 
-    def batches(self, queries: Sequence[Query]) -> Iterator[FloatArray]:
+    def batches(self, queries: Sequence[str | Query]) -> Iterator[FloatArray]:
         """As ``log_probabilities``, in batches of questions."""
+        if isinstance(queries, str | Mapping) or not isinstance(queries, Iterable):
+            raise ParameterError("queries", type(queries).__name__, "several questions, such as a list of texts")
+        return self._in_batches([question_of(self.task, query) for query in queries])
+
+    def _in_batches(self, queries: Sequence[Query]) -> Iterator[FloatArray]:
         if self._scorer is None:
             self.use(self.model)
         for start in range(0, len(queries), TOGETHER):

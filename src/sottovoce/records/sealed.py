@@ -430,10 +430,10 @@ class _FirstLook:
         self._digests += row_digest(whole.values)
         if mark := _id_mark(row):
             self._ids.append(mark)
-        if self._unit == RECORD_UNIT:
-            return
         if self._unit:
             _refuse_two_columns(row, self._unit, self._source)
+        if self._unit == RECORD_UNIT:
+            return
         value = row.identity(self._column)
         if names_nobody(value):
             self._absent += is_missing(value)
@@ -502,9 +502,8 @@ def _in_units(rows: Iterable[Row], unit: str) -> Iterator[tuple[Row, ...]]:
 
 def _choose_unit(rows: Sequence[Row], unit: str | None, source: str) -> str:
     column = unit or UNIT_COLUMN
-    if unit and unit != RECORD_UNIT:
-        for row in rows:
-            _refuse_two_columns(row, unit, source)
+    for row in rows if unit else ():
+        _refuse_two_columns(row, unit or column, source)
     if unit == RECORD_UNIT:
         return unit
     without = [row.line for row in rows if names_nobody(row.identity(column))]
@@ -513,7 +512,18 @@ def _choose_unit(rows: Sequence[Row], unit: str | None, source: str) -> str:
 
 
 def _refuse_two_columns(row: Row, unit: str, source: str) -> None:
-    """Refuses a unit that is a field read from one column and the name of another: they may tell other persons."""
+    """Refuses a unit that may be meant in two ways, which may tell other persons: a field that is read from one column
+    and the name of another, or each record and the column that is called so."""
+    if unit == RECORD_UNIT:
+        if unit in row.whole:
+            raise RecordError(
+                f"the privacy unit may be each row, or what has one value of the column {unit!r}",
+                file=source,
+                line=row.line,
+                field=unit,
+                hint="Rename the column: then its new name is the one, and 'record' the other.",
+            )
+        return
     read_from = row.column(unit)
     if read_from != unit and unit in row.whole:
         raise RecordError(
@@ -556,6 +566,8 @@ def _rows(name: str, rows: Iterable[Row]) -> tuple[Row, ...]:
     held = tuple(Kind(Iterable, limit).read(name, rows))
     for row in held:
         Kind(Row, limit).read(name, row)
+        for column in row.whole:
+            Kind(str, f"in each row, names of columns that are texts (line {row.line})").read(name, column)
     return held
 
 

@@ -575,4 +575,12 @@ MUTANTS = [
         "        if False:\n",
         ("tests/cli/test_runs.py::test_an_interrupted_run_is_resumed_by_its_own_command_alone",),
     ),
+    Mutant(
+        "records-beside-a-column-of-that-name",
+        "--unit record protects single rows, without a word, where a column of that name tells persons",
+        "records/sealed.py",
+        "        if unit in row.whole:\n",
+        "        if False:\n",
+        ("tests/cli/test_columns.py::test_a_unit_that_may_be_each_record_or_a_column_of_that_name_is_refused",),
+    ),
 ]

@@ -21,6 +21,7 @@ import mpmath
 import numpy as np
 
 from sottovoce.errors import ParameterError
+from sottovoce.parameters import Kind
 from sottovoce.privacy.accounting.accountant import rho_of_budget
 from sottovoce.privacy.accounting.renyi import epsilon_of_rdp, epsilon_of_rho
 from sottovoce.privacy.ledger.filter import FAILURE_SCALE, SCALE, Cost, Currency, price
@@ -84,6 +85,7 @@ class Budget:
     @classmethod
     def parse(cls, text: str) -> Budget:
         """Reads ``EPSILON`` or ``EPSILON,DELTA``, then optionally ``failure=DELTA`` and ``alpha=ORDER``."""
+        Kind(str, _FORM).read("budget", text)
         plain: list[str] = []
         named: dict[str, str] = {}
         for part in (part.strip() for part in text.split(",")):
