@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import resource
 import signal
 import subprocess
 import sys
@@ -44,6 +45,7 @@ def test_what_the_copy_keeps_stays_there():
 
 def test_a_copy_that_works_is_waited_for(monkeypatch):
     monkeypatch.setattr(another_process, "STILL", 2.0)
+    monkeypatch.setattr(another_process, "EVERY", 0.1)
     assert of_a_copy(lambda: works(2.5)) == "worked"
 
 
@@ -72,7 +74,8 @@ def test_a_copy_that_does_not_answer_is_gone(ends, limit, monkeypatch):
 
 
 def test_a_copy_that_does_not_come_to_an_end_is_given_up(monkeypatch):
-    monkeypatch.setattr(another_process, "PATIENCE", 2.5)  # more than two seconds of work, each of which is told
+    monkeypatch.setattr(another_process, "PATIENCE", 2.5)
+    monkeypatch.setattr(another_process, "EVERY", 0.1)
     with pytest.raises(NoAnswerError):
         of_a_copy(lambda: works(60))
 
@@ -86,7 +89,12 @@ def test_a_copy_that_waits_for_a_pool_of_threads_is_given_up(monkeypatch):
 
 
 def test_many_open_files_are_no_hindrance(tmp_path):
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    if hard != resource.RLIM_INFINITY and hard < 1_500:
+        pytest.skip(f"no more than {hard} files may be open here")
     with ExitStack() as files:
+        resource.setrlimit(resource.RLIMIT_NOFILE, (max(soft, 1_500), hard))
+        files.callback(resource.setrlimit, resource.RLIMIT_NOFILE, (soft, hard))
         for _ in range(1_100):
             files.enter_context((tmp_path / "a").open("w"))
         before = len(os.listdir("/proc/self/fd"))
@@ -104,6 +112,17 @@ def test_signals_of_children_may_be_ignored():
         timeout=60,
     )
     assert (made.stdout, made.stderr) == ("3\n", "")
+
+
+def test_where_no_process_may_be_copied_nothing_is_left_open(monkeypatch):
+    def refused():
+        raise BlockingIOError(11, "Resource temporarily unavailable")
+
+    monkeypatch.setattr(os, "fork", refused)
+    before = len(os.listdir("/proc/self/fd"))
+    with pytest.raises(NoAnswerError, match="temporarily unavailable"):
+        of_a_copy(lambda: 3)
+    assert len(os.listdir("/proc/self/fd")) == before
 
 
 def test_where_no_process_can_be_copied_there_is_no_answer(monkeypatch):

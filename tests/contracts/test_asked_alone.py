@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import itertools
 import os
 
 import numpy as np
 import pytest
 
+from sottovoce.errors import AssignmentError
 from sottovoce.testing import asked_alone
 from sottovoce.testing.asked_alone import AskedAlone, taken
 from sottovoce.testing.report import ContractError, Report
@@ -96,11 +98,12 @@ def test_another_number_of_numbers_is_another_answer():
         compared(entry, [1], before=[1])
 
 
-def test_an_error_is_an_answer():
+@pytest.mark.parametrize("error", [ValueError, AssignmentError])
+def test_an_error_is_an_answer(error):
     def entry(question):
         kept.append(question)
         if len(kept) > 1:
-            raise ValueError(question)
+            raise error("it was asked before")
         return [0.5]
 
     kept = []
@@ -108,9 +111,41 @@ def test_an_error_is_an_answer():
         compared(entry, [1], before=[1])
 
     def always(question):
-        raise ValueError(question)
+        raise error("always")
 
     assert compared(always).passed
+
+
+def test_what_raises_in_a_copy_alone_is_listed_and_a_refusal_is_found():
+    here = os.getpid()
+
+    def entry(question):
+        if os.getpid() != here:
+            raise RuntimeError("a card cannot be used in a copy")
+        return [0.5]
+
+    (told,) = compared(entry, [1]).uncompared
+    assert told == "an entry: a question that was asked alone (1), which raises in a copy"
+
+    def refuses(question):
+        if os.getpid() != here:
+            raise AssignmentError("refused")
+        return [0.5]
+
+    with pytest.raises(ContractError):
+        compared(refuses, [1])
+
+
+def test_each_question_is_asked_right_behind_the_first_and_the_first_behind_each():
+    asked = []
+
+    def entry(question):
+        asked.append(question)
+        return [0.5]
+
+    compared(entry, (1, 2, 3, 4))
+    pairs = {*itertools.pairwise(asked)}
+    assert {(1, other) for other in (2, 3, 4)} | {(other, 1) for other in (2, 3)} <= pairs
 
 
 def test_without_copies_nothing_is_compared_and_that_is_listed(monkeypatch):

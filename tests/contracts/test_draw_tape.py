@@ -156,3 +156,12 @@ def test_counts_of_items_are_compared_item_by_item():
     none, one, two = (type("D", (draw,), {"aggregate": its})() for its in items)
     assert too_far(none, one, ADDED) == ""
     assert "items change by 2 in all, and they change by 4" in too_far(two, none, ADDED)
+
+
+def test_all_that_is_told_and_given_is_told():
+    told = lambda number, draw: False  # noqa: E731
+    usual = run_of((1, 2), told).told
+    assert run_of((1, 2), told).told == usual
+    assert run_of((1, 3), told).told != usual
+    assert run_of((1, 2), told, threshold=4).told != usual
+    assert run_of((1, 2), lambda number, draw: number == 1).told != usual

@@ -26,8 +26,10 @@ PATIENCE: Final = 600.0
 """Seconds after which a copy is given up."""
 STILL: Final = 30.0
 """Seconds after which a copy is given up that has not worked for a second meanwhile."""
+EVERY: Final = 1.0
+"""Seconds of processor time between two beats of a copy."""
 BEAT: Final = b"."
-"""What a copy says for each second of processor time."""
+"""What a copy says while it works."""
 END: Final = b"\n"
 """What a copy says last."""
 
@@ -49,9 +51,14 @@ def of_a_copy(ask: Callable[[], Any]) -> Any:
     if not hasattr(os, "fork"):
         raise NoAnswerError("this system copies no process")
     reading, writing = os.pipe()
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore", DeprecationWarning)  # of threads, which the copy does not use
-        copy = os.fork()
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", DeprecationWarning)  # of threads, which the copy does not use
+            copy = os.fork()
+    except OSError as error:
+        os.close(reading)
+        os.close(writing)
+        raise NoAnswerError(f"this system copies no process ({error.strerror})") from None
     if not copy:
         os.close(reading)
         _say(ask, writing)
@@ -90,7 +97,7 @@ def _say(ask: Callable[[], Any], writing: int) -> None:
             sys.modules["torch"].set_num_threads(1)  # its threads are not copied
         signal.signal(signal.SIGPROF, lambda *_: os.write(writing, BEAT))
         signal.siginterrupt(signal.SIGPROF, False)
-        signal.setitimer(signal.ITIMER_PROF, 1.0, 1.0)
+        signal.setitimer(signal.ITIMER_PROF, EVERY, EVERY)
         told = json.dumps(ask()).encode() + END
         signal.setitimer(signal.ITIMER_PROF, 0)
         signal.signal(signal.SIGPROF, signal.SIG_IGN)  # no beat comes in between

@@ -75,9 +75,11 @@ SLACK: Final = 1e-9
 """Rounding of figures in floating point."""
 
 
-_Question = tuple[Relation, Price, int, int]
-"""A relation, a price, which of two opposite worlds, and whether it is the smallest (0) or the largest (-1) that is
-planned."""
+_Question = tuple[Relation, Price, int, bool, int, int]
+"""A relation, a price, the number of public answers, whether epsilons are added, which of two opposite worlds, and
+whether it is the smallest (0) or the largest (-1) that is planned."""
+FEWER: Final = 3
+"""Public answers that have fewer keywords, too."""
 
 
 def check_answerer(
@@ -101,14 +103,17 @@ def check_answerer(
     """
     report = report or Report("answerer", name_of(answerer))
     every = list(_settings(answerer, effort)) if isinstance(answerer, type) else [answerer]
-    driven = False
+    settings = []
     for number, instance in enumerate(every):
         if not isinstance(instance, Answerer):
             problem = "it is no Answerer; subclass sottovoce.methods.answering.answerer.Answerer"
             raise ContractError("drive", name_of(answerer), problem)
-        checked = _Answerer(instance, effort, report, first=number == 0)
-        driven |= checked.check()
-    if not driven:
+        settings.append(_Answerer(instance, effort, report, first=number == 0))
+    alone = [setting.asked_alone() for setting in settings]
+    driven = [setting.check() for setting in settings]
+    for asked in alone:
+        asked.compare()
+    if not any(driven):
         raise ContractError("drive", name_of(answerer), "it refuses every price in every world that the suite has")
     if report.checks[-1].contract not in ("free", "consent"):
         report.require(*CONTRACTS)
@@ -143,6 +148,11 @@ class _Answerer:
         self.public = worlds.public_side(len(worlds.POOL), Writing())
         self._priced: list[tuple[AnswerPlan, Relation, int, Price]] = []
 
+    @property
+    def _guarded(self) -> bool:
+        """Whether it reads records and has a guarantee."""
+        return self.answerer.private and self.answerer.reads is not Reads.NOTHING
+
     @cached_property
     def prices(self) -> Sequence[Price]:
         """The prices that it takes somewhere, the usual one first."""
@@ -165,11 +175,10 @@ class _Answerer:
     def check(self) -> bool:
         """Every contract; whether anything was drawn or is free."""
         before = repr(self.answerer)
-        guarded = self.answerer.private and self.answerer.reads is not Reads.NOTHING
-        alone = self._asked_alone() if guarded else None
+        guarded = self._guarded
         if self.first:
             candidates(self.answerer, self.subject, self.report, self._usual, self._taken or RELATIONS)
-        if alone is None:
+        if not guarded:
             self._reference()
             return True
         self._refusals()
@@ -193,26 +202,31 @@ class _Answerer:
             self._options_at_the_edges(relation)
         if self.first and driven:
             road(self.answerer, self.subject, self.report, self.prices[0])
-        alone.compare()
         if repr(self.answerer) != before:
             raise ContractError("state", self.subject, "its attributes changed while it drew")
         return driven
 
-    def _asked_alone(self) -> AskedAlone:
+    def asked_alone(self) -> AskedAlone:
         """Answers that differ in one thing each, under every relation; few of them for a further option."""
-        plans = taken([*itertools.product(RELATIONS, (*PRICES, *PURE))], lambda each: self._planned(each[1], each[0]))
-        first = dict(reversed(plans))
+        every = [*itertools.product(RELATIONS, (*PRICES, *PURE))] if self._guarded else []
+        plans = taken(every, lambda each: self._planned(each[1], each[0]))
+        first, most = dict(reversed(plans)), self.full or self.first
         usual = [(relation, price) for relation, price in plans if first[relation] == price]
-        every = self.full or self.first
-        questions: list[_Question] = [(*plan, at, -1) for plan in usual[: None if every else 1] for at in (0, 1)]
-        for relation, price in plans if every else ():
-            if relation == plans[0][0]:
-                questions.append((relation, price, 0, 0))
+        all_of_them = len(worlds.POOL)
+        questions: list[_Question] = [
+            (*plan, all_of_them, True, world, -1) for plan in usual[: None if most else 1] for world in (0, 1)
+        ]
+        for relation, price in usual[:1] if most else ():
+            for other in (replace(price, epsilon=1.5 * price.epsilon), replace(price, delta=price.delta / 100)):
+                questions.append((relation, other, all_of_them, True, 0, -1))
+            questions += [(relation, price, FEWER, True, 0, -1), (relation, price, all_of_them, False, 0, -1)]
+            questions += [(relation, price, all_of_them, True, 0, 0)]
         return AskedAlone(questions, self._answer_to, _question_in_words, self.subject, self.report)
 
     def _answer_to(self, question: _Question) -> Sequence[Any]:
-        relation, price, world, size = question
-        planned = self._planned(price, relation)
+        relation, price, candidates, adds, world, size = question
+        public = worlds.public_side(candidates, Writing())
+        planned = self._planned(price, relation, adds_epsilons=adds, public=public)
         if not planned:
             return ["refused"]
         plan, experts = planned[size]
@@ -267,18 +281,24 @@ class _Answerer:
                 self._priced.append((plan, relation, experts, price))
                 self.report.kept("price", 1, "plans from parameters alone, within the price")
 
-    def _planned(self, price: Price, relation: Relation, *, adds_epsilons: bool = True) -> list[tuple[AnswerPlan, int]]:
+    def _planned(
+        self, price: Price, relation: Relation, *, adds_epsilons: bool = True, public: PublicSide | None = None
+    ) -> list[tuple[AnswerPlan, int]]:
         """Plans for few experts and for many; where it refuses both, for the smallest crowd that it takes."""
         made: list[tuple[AnswerPlan, int]] = []
         for experts in (*SIZES, *(CROWDS if relation.counted else ())):
             if made and experts in CROWDS:
                 break
-            plan = self._plan(price, self._setting(relation, experts, adds_epsilons=adds_epsilons), relation)
+            setting = self._setting(relation, experts, adds_epsilons=adds_epsilons, public=public)
+            plan = self._plan(price, setting, relation)
             made += [(plan, experts)] if plan is not None else []
         return made
 
-    def _setting(self, relation: Relation, experts: int, *, adds_epsilons: bool = True) -> AnswerSetting:
-        candidates, keywords = len(self.public.candidates), len(self.public.universe)
+    def _setting(
+        self, relation: Relation, experts: int, *, adds_epsilons: bool = True, public: PublicSide | None = None
+    ) -> AnswerSetting:
+        public = public or self.public
+        candidates, keywords = len(public.candidates), len(public.universe)
         return relation.setting(experts, candidates, keywords, adds_epsilons=adds_epsilons)
 
     def _plan(self, price: Price, setting: AnswerSetting, relation: Relation) -> AnswerPlan | None:
@@ -685,8 +705,10 @@ def _opposite(experts: int) -> Sequence[World]:
 
 
 def _question_in_words(question: _Question) -> str:
-    relation, price, world, _ = question
-    return f"{worlds.shown(_opposite(SIZES[0])[world])}, {relation}, {price}"
+    relation, price, candidates, adds, world, _ = question
+    ledger = "epsilons" if adds else "rho"
+    shown = worlds.shown(_opposite(SIZES[0])[world])
+    return f"{shown}, {relation}, {price}, {candidates} public answers, a ledger that adds {ledger}"
 
 
 def _where(world: World, plan: AnswerPlan, relation: Relation, beside: World) -> str:

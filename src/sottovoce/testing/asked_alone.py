@@ -4,8 +4,10 @@ Guarantee   What is kept of other questions shows if it changes what is said to 
             wherever it is kept, and whichever question was the first. Plans, charges, what mechanisms are given and
             told, and what is drawn by one source of noise are compared, so that a kept bound shows, too large a one as
             well.
-Assumes     Nothing was asked of the entry before. Of an entry that is checked a second time in one process, or at a
-            second setting of its options, what was kept of the first is in the copies already.
+            Each public part of a question is another one in at least one question that is the same in all others, so
+            that it shows if what is kept is kept without this part.
+Assumes     Nothing was asked of the entry before. Of an entry that is checked a second time in one process, what was
+            kept of the first is in the copies already.
 """
 
 from __future__ import annotations
@@ -18,13 +20,16 @@ from typing import Any, Final, TypeVar, final
 
 import numpy as np
 
-from sottovoce.errors import SottoError
+from sottovoce.errors import InputError, SottoError
 from sottovoce.testing.another_process import NoAnswerError, of_a_copy
 from sottovoce.testing.fingerprints import fingerprint
 from sottovoce.testing.report import ContractError, Report
 
 CLOSE: Final = 1e-9
 """Probabilities that differ by less are the same: another number of threads adds them up in another order."""
+RAISED: Final = "raised"
+"""What is said where an entry ends in an error. In a copy alone that is no answer: what holds a card or a connection
+cannot always be used in one."""
 FOLLOWS: Final = (
     "another answer is given in a process in which nothing else was asked: it keeps state between questions"
 )
@@ -63,13 +68,18 @@ class AskedAlone:
             self._alone.append((question, said))
 
     def compare(self) -> None:
-        """Asks the same questions here, in both orders.
+        """Asks the same questions here: in both orders, and each right before and behind the first.
 
         Raises:
             ContractError: One has another answer than alone.
         """
-        for question, alone in (*self._alone, *reversed(self._alone)):
-            if not _alike(_said(self._ask, question), alone):
+        around = [each for other in self._alone[1:] for each in (self._alone[0], other)]
+        for question, alone in (*self._alone, *reversed(self._alone), *around):
+            here = _said(self._ask, question)
+            if alone == [RAISED] != here:
+                raised = f"a question that was asked alone ({self._shown(question)}), which raises in a copy"
+                self._report.not_compared(f"{self._subject}: {raised}")
+            elif not _alike(here, alone):
                 raise ContractError("state", self._subject, FOLLOWS, self._shown(question))
         if self._alone:
             self._report.kept("state", len(self._alone), "questions answered as they are alone")
@@ -93,8 +103,10 @@ def _said(ask: Callable[[Q], Sequence[Any]], question: Q) -> list[Any]:
     """What is said: numbers as they are, a hash of everything else."""
     try:
         return [part if isinstance(part, float) else _hash(part) for part in ask(question)]
-    except (Exception, SottoError) as error:
-        return [type(error).__name__]
+    except InputError as refusal:
+        return [type(refusal).__name__]
+    except (Exception, SottoError):
+        return [RAISED]
 
 
 def _hash(part: Any) -> str:

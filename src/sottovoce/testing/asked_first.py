@@ -23,7 +23,7 @@ import numpy as np
 
 from sottovoce.testing.claims import Claim, FloatArray
 from sottovoce.testing.draws import exceeds
-from sottovoce.testing.fingerprints import fingerprint
+from sottovoce.testing.fingerprints import attributes_of, fingerprint
 
 DRAWS: Final = 80
 """Of an entry without a law: as few as tell sharp worlds apart."""
@@ -116,7 +116,7 @@ def nobody_alike(draw: Callable[[P], object], worlds: Sequence[P], nobody: P) ->
 
 def held_by(entry: object) -> str:
     """What an instance holds, to be compared."""
-    return repr(sorted(getattr(entry, "__dict__", {}).items(), key=lambda item: item[0]))
+    return repr(sorted(attributes_of(entry), key=lambda item: item[0]))
 
 
 def _are_two(one: Asked, other: Asked) -> bool:

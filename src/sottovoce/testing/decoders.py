@@ -134,20 +134,34 @@ def check_decoder(
     name = name_of(decoder)
     report = report or Report("decoder", name)
     every = list(settings_of(decoder, effort)) if isinstance(decoder, type) else [decoder]
+    settings = []
     for number, instance in enumerate(every):
         if not isinstance(instance, Decoder):
             raise ContractError("drive", name, "it is no Decoder; subclass sottovoce.methods.decoding.decoder.Decoder")
-        _Decoder(instance, effort, report, must_run=number == 0).check()
+        settings.append(_Decoder(instance, effort, report, must_run=number == 0))
+    alone = [setting.asked_alone() for setting in settings]
+    for setting in settings:
+        setting.check()
+    for asked in alone:
+        asked.compare()
     return report
 
 
-_Question = tuple[Adjacency, Price, Sequence[float], Sequence[str]]
-"""An adjacency, a price, the public row of a token, and what experts say beside it."""
+_Order = tuple[int, int, int, str]
+"""Tokens, experts, texts and the unit of a run."""
+ORDER: Final[_Order] = (1, EXPERTS, 1, "record")
+OTHER_ORDERS: Final[tuple[_Order, ...]] = (
+    (2, EXPERTS, 1, "record"), (1, OTHER_EXPERTS, 1, "record"), (1, EXPERTS, 2, "record"), (1, EXPERTS, 1, "person"),
+)  # fmt: skip
+"""Another number or unit each."""
+_Question = tuple[Adjacency, Price, _Order, Sequence[float], Sequence[str]]
+"""An adjacency, a price, a run, the public row of a token, and what experts say beside it."""
 
 
 def _question_in_words(question: _Question) -> str:
-    adjacency, price, public, said = question
-    return f"{counted(said)} beside {tuple(public)}, {adjacency.value}, {price}"
+    adjacency, price, (tokens, experts, texts, unit), public, said = question
+    run = f"{tokens} tokens, {experts} experts, {texts} texts, the unit {unit!r}"
+    return f"{counted(said)} beside {tuple(public)}, {adjacency.value}, {price}, {run}"
 
 
 class _DrawnEndError(Exception):
@@ -169,7 +183,6 @@ class _Decoder:
 
     def check(self) -> None:
         """Every contract that applies."""
-        alone = self._asked_alone()
         accepted = 0
         # A quick run drives the further choices under zero-out no more: there a change is a drop, as under add-remove.
         relations = [
@@ -201,31 +214,30 @@ class _Decoder:
             for plan, texts in self._drawn:
                 compared = price_of_drawn_texts(plan, self.subject, self._setting(plan), texts=texts)
                 self.report.kept("price", compared, "plans within the price, and texts that draw what is charged")
-        alone.compare()
         if not accepted and self.must_run:
             raise ContractError("drive", self.subject, "it accepts no adjacency at any price that was tried")
 
-    def _asked_alone(self) -> AskedAlone:
+    def asked_alone(self) -> AskedAlone:
         """Tokens that differ in one thing each, under every adjacency; few of them for a further option."""
         worlds.step_beside(worlds.PUBLIC, OPPOSITE[0])  # libraries are loaded here, and not in every copy
-        every = [*itertools.product(Adjacency, dict.fromkeys((*PRICES, DRAWN_PRICE)))]
-        plans = taken(every, lambda each: self._plan(each[0], each[1], 1))
+        plans = taken([*itertools.product(Adjacency, PRICES)], lambda each: self._plan(each[0], each[1], 1))
         (public, _, _), (beside, _, _), *_ = ASKED
-        first = dict(reversed(plans))
+        first, every = dict(reversed(plans)), self.full or self.must_run
         usual = [(adjacency, price) for adjacency, price in plans if first[adjacency] == price]
         questions: list[_Question] = [
-            (*plan, public, said) for plan in (usual if self.full or self.must_run else usual[:1]) for said in OPPOSITE
+            (*plan, ORDER, public, said) for plan in (usual if every else usual[:1]) for said in OPPOSITE
         ]
-        if self.full or self.must_run:
-            questions += [(*plan, public, OPPOSITE[0]) for plan in plans if plan not in usual]
-            for plan in usual[:1]:
-                questions += [(*plan, beside, OPPOSITE[0]), (*plan, public, FIRST_OR_END[1])]
-                questions += [(*plan, public, OPPOSITE[1] * CROWD)]
+        for adjacency, price in usual[:1] if every else ():
+            prices = replace(price, epsilon=1.5 * price.epsilon), replace(price, delta=1e-3), replace(price, delta=1e-6)
+            questions += [(adjacency, each, ORDER, public, OPPOSITE[0]) for each in prices]
+            questions += [(adjacency, price, order, public, OPPOSITE[0]) for order in OTHER_ORDERS]
+            questions += [(adjacency, price, ORDER, beside, OPPOSITE[0])]
+            questions += [(adjacency, price, ORDER, public, said) for said in (FIRST_OR_END[1], OPPOSITE[1] * CROWD)]
         return AskedAlone(questions, self._answer_to, _question_in_words, self.subject, self.report)
 
     def _answer_to(self, question: _Question) -> Sequence[Any]:
-        adjacency, price, public, said = question
-        if (plan := self._plan(adjacency, price, 1)) is None:
+        adjacency, price, (tokens, experts, texts, unit), public, said = question
+        if (plan := self._plan(adjacency, price, tokens, experts, texts, unit)) is None:
             return ["refused"]
         tape = Tape(seeded(4))
         with running(tape):

@@ -48,7 +48,7 @@ def fingerprint(value: Any, within: tuple[int, ...] = ()) -> Any:
     if id(value) in within:
         return "itself", len(within) - within.index(id(value))
     part = partial(fingerprint, within=(*within, id(value)))
-    held = () if type(value) in BARE else tuple((name, part(content)) for name, content in _held(value))
+    held = () if type(value) in BARE else tuple((name, part(content)) for name, content in attributes_of(value))
     if isinstance(value, np.ndarray):
         array = np.asarray(value)
         content = part(array.tolist()) if array.dtype.hasobject else array.tobytes()
@@ -69,7 +69,7 @@ def fingerprint(value: Any, within: tuple[int, ...] = ()) -> Any:
     return name, held, repr(value) if held and has_words else "", part(_rebuilt(value, bool(held)))
 
 
-def _held(value: Any) -> Iterator[tuple[str, Any]]:
+def attributes_of(value: Any) -> Iterator[tuple[str, Any]]:
     """The attributes of an object, by name; without those that are worked out of the others when they are asked for."""
     slots, cached = _attributes(value.__class__)
     for name, content in getattr(value, "__dict__", {}).items():

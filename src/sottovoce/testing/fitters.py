@@ -69,8 +69,8 @@ OPPOSITE: Final[tuple[World, World]] = ((worlds.EAST,) * 5 + (worlds.SLANT,), ((
 DRAWN_WORLD: Final[World] = (worlds.EAST, worlds.SLANT, worlds.WEST, worlds.FAR, (("west", 0), ("west", 1)))
 
 
-_Question = tuple[Relation, Price, int]
-"""A relation, a price, and which of two opposite worlds."""
+_Question = tuple[Relation, Price, Case, int]
+"""A relation, a price, what else is public, and which of two opposite worlds."""
 
 
 def check_fitter(fitter: Fitter | type[Fitter], effort: Effort = Effort.QUICK, report: Report | None = None) -> Report:
@@ -92,12 +92,16 @@ def check_fitter(fitter: Fitter | type[Fitter], effort: Effort = Effort.QUICK, r
     """
     report = report or Report("fitter", name_of(fitter))
     every = list(settings_of(fitter, effort)) if isinstance(fitter, type) else [fitter]
-    driven = False
+    settings = []
     for number, instance in enumerate(every):
         if not isinstance(instance, Fitter):
             raise ContractError("drive", name_of(fitter), "it is no Fitter; subclass sottovoce.methods.fitting.Fitter")
-        driven |= _Fitter(instance, effort, report, first=number == 0).check()
-    if not driven:
+        settings.append(_Fitter(instance, effort, report, first=number == 0))
+    alone = [setting.asked_alone() for setting in settings]
+    driven = [setting.check() for setting in settings]
+    for asked in alone:
+        asked.compare()
+    if not any(driven):
         raise ContractError("drive", name_of(fitter), "it refuses every price in every world that the suite has")
     report.require(*CONTRACTS)
     return report
@@ -141,7 +145,6 @@ class _Fitter:
     def check(self) -> bool:
         """Every contract; whether anything was planned."""
         before = repr(self.fitter)
-        alone = self._asked_alone()
         self._says_how_many_texts()
         for relation in RELATIONS:
             self._prices(relation)
@@ -160,27 +163,32 @@ class _Fitter:
         self._whatever_is_priced()
         if self.first or self.full:
             sessions.fits(self.fitter, self.subject, self.report, self._adjacencies)
-        alone.compare()
         if repr(self.fitter) != before:
             raise ContractError("state", self.subject, "its attributes changed while it fitted")
         return True
 
-    def _asked_alone(self) -> AskedAlone:
+    def asked_alone(self) -> AskedAlone:
         """Fits that differ in one thing each, under every relation; few of them for a further option."""
-        plans = taken([*itertools.product(RELATIONS, (*PRICES, *PURE))], lambda each: self._planned_of(*each)[0])
-        first = dict(reversed(plans))
+        every = [*itertools.product(RELATIONS, (*PRICES, *PURE))]
+        plans = taken(every, lambda each: self._planned(each[0], len(OPPOSITE[0]), each[1], self.usual)[0])
+        first, most = dict(reversed(plans)), self.full or self.first
         usual = [(relation, price) for relation, price in plans if first[relation] == price]
-        every = self.full or self.first
-        questions: list[_Question] = [(*plan, world) for plan in usual[: None if every else 1] for world in (0, 1)]
-        questions += [(*plan, 0) for plan in plans if every and plan not in usual and plan[0] == plans[0][0]]
+        questions: list[_Question] = [
+            (*plan, self.usual, world) for plan in usual[: None if most else 1] for world in (0, 1)
+        ]
+        for relation, price in usual[:1] if most else ():
+            prices = replace(price, epsilon=1.5 * price.epsilon), replace(price, delta=price.delta / 100)
+            questions += [(relation, other, self.usual, 0) for other in prices]
+            case = self.usual
+            others = [replace(case, adds_epsilons=False), replace(case, unit="person")]
+            others += [replace(case, labels=case.labels + 1), replace(case, dimension=case.dimension + 1)]
+            others += [replace(case, candidates=candidates) for candidates in self.candidates[1:]]
+            questions += [(relation, price, other, 0) for other in others]
         return AskedAlone(questions, self._answer_to, _question_in_words, self.subject, self.report)
 
-    def _planned_of(self, relation: Relation, price: Price) -> tuple[FitPlan | None, World]:
-        return self._planned(relation, len(OPPOSITE[0]), price, self.usual)
-
     def _answer_to(self, question: _Question) -> Sequence[Any]:
-        relation, price, world = question
-        plan, others = self._planned_of(relation, price)
+        relation, price, case, world = question
+        plan, others = self._planned(relation, len(OPPOSITE[0]), price, case)
         if plan is None:
             return ["refused"]
         tape, support = self._run(plan, relation, (*others, *OPPOSITE[world]), None)
@@ -584,8 +592,8 @@ class _Fitter:
 
 
 def _question_in_words(question: _Question) -> str:
-    relation, price, world = question
-    return f"{worlds.shown(OPPOSITE[world])}, {relation}, {price}"
+    relation, price, case, world = question
+    return f"{worlds.shown(OPPOSITE[world])}, {relation}, {price}, {case}"
 
 
 def _where(world: World, plan: FitPlan, relation: Relation, beside: World | None = None) -> str:

@@ -14,6 +14,8 @@ import inspect
 import itertools
 from collections import Counter
 from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
+from contextlib import suppress
+from dataclasses import fields, is_dataclass, replace
 from fractions import Fraction
 from functools import cache, partial
 from typing import Any, Final, final
@@ -160,7 +162,9 @@ class _Mechanism:
         """Releases that differ in one thing each, and their laws."""
         if takes is PrivatePoints:
             return asked_alone(self.mechanism, name, self.subject, self.report)
-        return AskedAlone(self._questions(takes), partial(self._answer_to, name), _face, self.subject, self.report)
+        questions = [(self.mechanism, given) for given in self._questions(takes)]
+        questions += [(other, questions[0][1]) for other in _with_other_numbers(self.mechanism)]
+        return AskedAlone(questions, partial(self._answer_to, name), _asked_of, self.subject, self.report)
 
     def _questions(self, takes: Any) -> Sequence[Any]:
         """What it releases of: the usual one, then the same with other numbers, bounds, adjacencies, a prior."""
@@ -193,26 +197,27 @@ class _Mechanism:
         every = [(at, bound, usual, 0), (at, 5, usual, 0), (6, bound, usual, 0), (at, bound, usual, 4)]
         return [*every, *((at, bound, adjacency, 0) for adjacency in others)]
 
-    def _answer_to(self, name: str, given: Any) -> Sequence[Any]:
+    def _answer_to(self, name: str, question: tuple[Any, Any]) -> Sequence[Any]:
         """Some draws by one source of noise, and the law."""
-        draw, source = getattr(self.mechanism, name), seeded(5)
+        mechanism, given = question
+        draw, source = getattr(mechanism, name), seeded(5)
         if isinstance(given, tuple) and isinstance(given[0], Scores):
             scores, prior = given
-            law = self.mechanism.law(scores, np.resize(prior, len(scores.values)))
+            law = mechanism.law(scores, np.resize(prior, len(scores.values)))
             drawn = [draw(scores, source, np.resize(prior, len(scores.values))) for _ in range(ALONE)]
         elif isinstance(given, tuple):
             at, bound, adjacency, above = given
             queries = (at + above, at - above, at)
-            law = self.mechanism.law(queries, at, bound)
-            drawn = [self._ended(name, at, bound, adjacency, queries, source) for _ in range(ALONE)]
+            law = mechanism.law(queries, at, bound)
+            drawn = [_ended(mechanism, name, at, bound, adjacency, queries, source) for _ in range(ALONE)]
         elif isinstance(given, Scores):
-            law, drawn = self.mechanism.law(given), [draw(given, source) for _ in range(ALONE)]
+            law, drawn = mechanism.law(given), [draw(given, source) for _ in range(ALONE)]
         elif isinstance(given, ItemCounts):
-            law, drawn = self.mechanism.item_law(given, "b", ALONE), [draw(given, source) for _ in range(ALONE // 4)]
+            law, drawn = mechanism.item_law(given, "b", ALONE), [draw(given, source) for _ in range(ALONE // 4)]
         else:
-            law, drawn = self.mechanism.noise_law(given, ALONE), [draw(given, source) for _ in range(ALONE // 4)]
+            law, drawn = mechanism.noise_law(given, ALONE), [draw(given, source) for _ in range(ALONE // 4)]
         law = [law[outcome] for outcome in sorted(law)] if isinstance(law, Mapping) else law
-        return [self.mechanism.event, drawn, *map(float, law)]
+        return [mechanism.event, drawn, *map(float, law)]
 
     def _claim(self) -> Claim:
         event, same = self.mechanism.event, copy.deepcopy(self.mechanism).event
@@ -600,7 +605,7 @@ class _Mechanism:
         """Runs of a test: queries that move by as much as their bound says, each in its own direction."""
 
         def taken(at: int, bound: int, queries: Sequence[int]) -> bool:
-            drawn = partial(self._ended, name, at, bound, ADJACENCIES[0], queries, seeded(8))
+            drawn = partial(_ended, self.mechanism, name, at, bound, ADJACENCIES[0], queries, seeded(8))
             return self._takes(drawn, partial(self.mechanism.law, tuple(queries), at, bound))
 
         runs = [RUNS[0], *((at, bound) for at, bound in RUNS[1:] if taken(at, bound, (at,)))]
@@ -618,7 +623,7 @@ class _Mechanism:
         for adjacency, (queries, at, bound) in zip(ADJACENCIES, drawn_at, strict=True):
             if (at, bound) != RUNS[0] and not taken(at, bound, queries):
                 continue
-            ended = partial(self._ended, name, at, bound, adjacency, queries)
+            ended = partial(_ended, self.mechanism, name, at, bound, adjacency, queries)
             law = self.mechanism.law(queries, at, bound)
             world = f"queries {queries}, threshold {at}, bound {bound}, {adjacency.value}"
             drawn = [ended(source) for _ in range(self.draws)]
@@ -634,14 +639,6 @@ class _Mechanism:
                 world = f"a yes after {noes} noes, then counts far above and far below (bound {bound})"
                 raise ContractError("sampler", self.subject, problem, f"{world}, {adjacency.value}")
             self.report.kept("sampler", 1, "draws that follow the law")
-
-    def _ended(
-        self, name: str, at: int, bound: int, adjacency: Adjacency, queries: Sequence[int], source: Randomness
-    ) -> int:
-        """The place of the query with which a run ends; one more than the last where it does not end."""
-        run = getattr(self.mechanism, name)(at, sensitivity=bound, adjacency=adjacency, randomness=source)
-        ends = (i for i, q in enumerate(queries) if run.above(Counts([q], l1=bound, adjacency=adjacency)))
-        return next(ends, len(queries))
 
     def _asked_again(self, name: str, bound: int, adjacency: Adjacency, noes: int, sign: int) -> list[Any]:
         """What becomes of counts far above and far below the threshold, in turn, once a run has said yes."""
@@ -733,6 +730,36 @@ def _clustering_of(mechanism: Any, points: PrivatePoints, source: Randomness) ->
 
 def _unit_of(values: VectorSum) -> str:
     return f"a step of {values.grid_step} over {values.denominator}"
+
+
+def _ended(
+    mechanism: Any,
+    name: str,
+    at: int,
+    bound: int,
+    adjacency: Adjacency,
+    queries: Sequence[int],
+    source: Randomness,
+) -> int:
+    """The place of the query with which a run ends; one more than the last where it does not end."""
+    run = getattr(mechanism, name)(at, sensitivity=bound, adjacency=adjacency, randomness=source)
+    ends = (i for i, q in enumerate(queries) if run.above(Counts([q], l1=bound, adjacency=adjacency)))
+    return next(ends, len(queries))
+
+
+def _with_other_numbers(mechanism: Any) -> Iterator[Any]:
+    """The same mechanism with one number of its own half as large, where it takes that."""
+    for each in fields(mechanism) if is_dataclass(mechanism) else ():
+        value = getattr(mechanism, each.name)
+        if each.init and isinstance(value, int | float | Fraction) and not isinstance(value, bool):
+            half = max(1, value // 2) if isinstance(value, int) else value / 2
+            with suppress(InputError):
+                yield replace(mechanism, **{each.name: half})
+
+
+def _asked_of(question: tuple[Any, Any]) -> str:
+    mechanism, given = question
+    return f"{mechanism!r}, {_face(given)}"
 
 
 def _face(values: Any) -> str:

@@ -46,6 +46,7 @@ from sottovoce.testing.asked_first import (
     plans_alike,
 )
 from sottovoce.testing.claims import Claim, claim_of, excess, is_empty, within_price
+from sottovoce.testing.draw_tape import Tape, running
 from sottovoce.testing.draws import departs, exceeds, mixture
 from sottovoce.testing.label_moves import compare_moves, draws_alike
 from sottovoce.testing.label_worlds import CHANGES, NAN, Change, Road, outputs
@@ -71,8 +72,8 @@ ASKED: Final[Sequence[Beside[tuple[float, ...]]]] = (
     ((-6.4, -0.0017), (-6.400000001, -0.0017), 1e-6),
 )
 """Public rows of which no other check asks, each with one that is nearly equal, and how far laws may differ by that."""
-_Question = tuple[Adjacency, Price, int, int, tuple[float, ...], int]
-"""An adjacency, a price, the number of labels, the world, its public row, and how many times larger its crowd is."""
+_Question = tuple[Change, Price, int, int, tuple[float, ...], int]
+"""A change, a price, the number of labels, the world, its public row, and how many times larger its crowd is."""
 SAMPLES: Final = ((0.5, 1), (0.5, 2))
 """Sampling probability and number of samples at which methods with samples are driven: few enough to add up."""
 
@@ -102,8 +103,12 @@ def check_method(method: Method | type[Method], effort: Effort = Effort.QUICK, r
         if not isinstance(instance, Method):
             raise ContractError("drive", name, "it is no Method; subclass sottovoce.methods.Method")
         driven += [setting for setting in _driven(instance) if setting not in driven]
-    for number, setting in enumerate(driven):
-        _Method(setting, effort, report, first=number == 0).check()
+    settings = [_Method(setting, effort, report, first=number == 0) for number, setting in enumerate(driven)]
+    alone = [setting.asked_alone() for setting in settings]
+    for setting in settings:
+        setting.check()
+    for asked in alone:
+        asked.compare()
     return report
 
 
@@ -143,7 +148,6 @@ class _Method:
         if self.method.reads is Reads.NOTHING:
             sessions.reads_nothing(self.method, self.subject, self.report)
             return
-        alone = self._asked_alone()
         every = self.claims()
         pure = {key: claim for key, claim in every.items() if key[1] in PURE}
         claims = {key: claim for key, claim in every.items() if key[1] not in PURE}
@@ -166,7 +170,6 @@ class _Method:
         priced = {adjacency: self._priced(adjacency, sessions.PRICE) for adjacency in self._usual}
         asked = {adjacency: made[0] if made else self._usual[adjacency] for adjacency, made in priced.items()}
         answered = dict([*asked.items()][: None if self.first or self.full else 1])  # every option has the same road
-        alone.compare()
         sessions.answers(self.method, self.subject, self.report, self._distribution(), answered)
 
     # What it charges
@@ -690,42 +693,47 @@ class _Method:
             raise ContractError("state", self.subject, PLANS, f"{key[0].value}, {key[1]}")
         self.report.kept("state", len(scenes) + 4 * len(ASKED), "questions answered alike before and after others")
 
-    def _asked_alone(self) -> AskedAlone:
+    def asked_alone(self) -> AskedAlone:
         """Questions that differ in one thing each, under every adjacency; few of them for a further option."""
-        usual, other = PRICES[:2] if self._law is not None else DRAWN_PRICES[:2]
+        charged = self.method.private and self.method.reads is not Reads.NOTHING
+        usual = PRICES[0] if self._law is not None else DRAWN_PRICES[0]
         (public, _, _), (beside, _, _), *_ = ASKED
-        adjacencies = taken([*Adjacency], lambda adjacency: self._priced(adjacency, usual))
+        changes = taken(CHANGES if charged else (), lambda change: self._priced(change.adjacency, usual))
         questions: list[_Question] = [
-            (adjacency, usual, labels, world, public, 1)
-            for adjacency in adjacencies[: None if self.first or self.full else 1]
+            (change, usual, labels, world, public, 1)
+            for change in changes[: None if self.first or self.full else 1]
             for labels, world in itertools.product((3, 2), (0, 1))
         ]
-        for adjacency in adjacencies[:1] if self.first or self.full else ():
-            questions += [(adjacency, other, 3, 0, public, 1), (adjacency, usual, 3, 0, beside, 1)]
-            questions += [] if self.sampled else [(adjacency, usual, 2, 1, public, CROWD)]
+        for change in changes[:1] if self.first or self.full else ():
+            prices = replace(usual, epsilon=1.5 * usual.epsilon), replace(usual, delta=usual.delta / 100)
+            questions += [(change, price, 3, 0, public, 1) for price in prices]
+            questions += [(change, usual, 3, 0, beside, 1)]
+            questions += [] if self.sampled else [(change, usual, 2, 1, public, CROWD)]
         return AskedAlone(questions, self._answer_to, self._question_in_words, self.subject, self.report)
 
     def _answer_to(self, question: _Question) -> Sequence[Any]:
-        adjacency, asked, labels, world, public, times = question
-        if (made := self._priced(adjacency, asked)) is None:
+        change, asked, labels, world, public, times = question
+        if (made := self._priced(change.adjacency, asked)) is None:
             return ["refused"]
         price, event = made
         source = worlds.seeded(5)
-        experts, where = self._opposite(public, world, adjacency, labels, times)
+        experts, where = self._opposite(public, world, change, labels, times)
         drawn = [self._choose(experts, price, source, where) for _ in range(DRAWS if self._law is None else 7)]
         law = [] if self._law is None else np.exp(self._log_law(experts, price, where)).tolist()
-        return [price, event, drawn, *law]
+        tape = Tape(worlds.seeded(6))
+        with running(tape):
+            drawn.append(self._choose(experts, price, tape.randomness, where))
+        return [price, event, drawn, tape.told, *law]
 
     def _question_in_words(self, question: _Question) -> str:
-        adjacency, asked, labels, world, public, times = question
-        _, where = self._opposite(public, world, adjacency, labels, times)
-        return f"{where}, {adjacency.value}, {asked}"
+        change, asked, labels, world, public, times = question
+        _, where = self._opposite(public, world, change, labels, times)
+        return f"{where}, {change}, {asked}"
 
     def _opposite(
-        self, public: tuple[float, ...], world: int, adjacency: Adjacency, labels: int, times: int
+        self, public: tuple[float, ...], world: int, change: Change, labels: int, times: int
     ) -> tuple[ExpertOutputs, str]:
         """Experts of whom most are sure of one label, beside a public row; and the world in words."""
-        change = next(change for change in CHANGES if change.adjacency is adjacency)
         opposite = worlds.sure_rows(labels)[:: labels - 1]
         sure, other, public = opposite[world], opposite[1 - world], (*public, -4.0)[:labels]
         rows = ((sure,) * 8 + (other,) * 2)[: getattr(self.method, "subsamples", 10)] * times
@@ -735,7 +743,8 @@ class _Method:
         self, public: tuple[float, ...], world: int, adjacency: Adjacency, price: Price, labels: int, times: int
     ) -> Asked:
         """The law beside a public row where most experts are sure of one label, or where none is known some draws."""
-        experts, where = self._opposite(public, world, adjacency, labels, times)
+        change = next(change for change in CHANGES if change.adjacency is adjacency)
+        experts, where = self._opposite(public, world, change, labels, times)
         if self._law is not None:
             return np.exp(self._log_law(experts, price, where))
         source = worlds.seeded(11)

@@ -554,6 +554,29 @@ class KeepsItsBound(OneKeyword):
 
 
 @dataclass(frozen=True)
+class KeepsItsUniverse(OneKeyword):
+    """A text moves each count by one; the bound of all counts is kept, however many keywords the next question has."""
+
+    calibrated_parameters = ("epsilon",)
+    eta: ClassVar[None] = None
+    epsilon: Epsilon | None = None
+    kept: ClassVar[dict[object, int]] = {}
+
+    def calibrated(self, price, setting):
+        return self if self.epsilon is not None else replace(self, epsilon=price.epsilon)
+
+    def event(self, setting):
+        return PureDP(self.epsilon)
+
+    def draw(self, setting, experts, public, randomness):
+        key = experts.change, experts.adjacency
+        l1 = self.kept.setdefault(key, len(public.universe) * experts.change.widths)
+        counts = Counts(experts.keyword_counts(public.universe).values, l1=l1, adjacency=experts.adjacency)
+        noisy = Laplace(self.epsilon).release(counts, randomness)
+        return self.outcome(public.universe[int(np.argmax(noisy))], experts)
+
+
+@dataclass(frozen=True)
 class KeepsItsWidth(OneKeyword):
     """How far a change moves a count is settled with the first plan, whatever the adjacency of the next one is."""
 

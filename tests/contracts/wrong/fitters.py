@@ -135,6 +135,17 @@ class HalvedSensitivity(Means):
 
 
 @dataclass(frozen=True)
+class KeepsItsDimension(Means):
+    """More noise than vectors need, by their length; kept of the first one, however long the next ones are."""
+
+    kept: ClassVar[dict[object, int]] = {}
+
+    def bound(self, rule, setting):
+        key = setting.labels, setting.change, setting.adjacency
+        return self.kept.setdefault(key, setting.dimension * super().bound(rule, setting))
+
+
+@dataclass(frozen=True)
 class KeepsItsNorm(Means):
     """The norm of a change of one row is settled with the first plan, whatever the adjacency of the next one is."""
 

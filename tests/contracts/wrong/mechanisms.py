@@ -53,6 +53,23 @@ class QuietSampler(Exponential):
         return Exponential(2 * self.epsilon).select(scores, randomness)
 
 
+class KeepsItsLaw(Exponential):
+    """Laws are kept by the scores and all that they are told, but not by the epsilon of the mechanism."""
+
+    kept: ClassVar[dict[object, object]] = {}
+
+    def of(self, scores, log_prior):
+        prior = None if log_prior is None else np.asarray(log_prior).tobytes()
+        key = scores.values.tobytes(), scores.sensitivity, scores.adjacency, scores.squared_l2, prior
+        return self.kept.setdefault(key, Exponential(self.epsilon))
+
+    def law(self, scores, log_prior=None):
+        return Exponential.law(self.of(scores, log_prior), scores, log_prior)
+
+    def select(self, scores: Scores, randomness: Randomness, log_prior=None) -> int:
+        return Exponential.select(self.of(scores, log_prior), scores, randomness, log_prior)
+
+
 class KeepsItsTable(Exponential):
     """States its law, and draws by a table that it keeps for the same scores, whatever their sensitivity is."""
 

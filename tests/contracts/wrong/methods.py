@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import ClassVar
+from typing import ClassVar, Literal
 
 import numpy as np
 
@@ -399,6 +399,57 @@ class KeepsTwoLabels(_Poe):
             return right
         lead = self.kept.setdefault("lead", int(right.values[1] - right.values[0]))
         return scores_like(experts, [0, lead])
+
+
+class KeepsItsRate(Method):
+    """What a price allows is kept by its epsilon, whatever its delta is."""
+
+    name, summary, source = "wrong", "a mistake", "none"
+    kept: ClassVar[dict[float, float]] = {}
+
+    def rate(self, price):
+        return float(np.sqrt(8 * rho_of_budget(price.epsilon, price.delta)))
+
+    def event(self, price, adjacency):
+        if not price.delta:
+            raise ParameterError("delta", price.delta, "above 0")
+        return BoundedRange(self.rate(price))
+
+    def law(self, experts, price):
+        return Exponential(self.kept.setdefault(price.epsilon, self.rate(price))).law(experts.clipped_sum(2.0))
+
+    def choose(self, experts, price, randomness):
+        rate = self.kept.setdefault(price.epsilon, self.rate(price))
+        return Exponential(rate).select(experts.clipped_sum(2.0), randomness)
+
+
+@dataclass(frozen=True)
+class KeepsItsReach(_Poe):
+    """The sensitivity is kept by all that is public of a question, but for the method's own choice."""
+
+    reach: Literal["near", "far"] = "far"
+    kept: ClassVar[dict[object, int]] = {}
+
+    def scores(self, experts):
+        right = experts.clipped_sum(2.0 if self.reach == "far" else 1.0)
+        bound = self.kept.setdefault((experts.change, right.adjacency, experts.labels), right.sensitivity)
+        return Scores(right.values, sensitivity=bound, adjacency=right.adjacency)
+
+
+class KeepsABaseline(Method):
+    """A sixteenth of the first question's sums is taken off those of all others. It has no law."""
+
+    name, summary, source = "wrong", "a mistake", "none"
+    kept: ClassVar[dict[int, np.ndarray]] = {}
+
+    def event(self, price, adjacency):
+        return BoundedRange(price.epsilon)
+
+    def choose(self, experts, price, randomness):
+        right = experts.clipped_sum(2.0)
+        first = self.kept.setdefault(experts.labels, right.values)
+        told = Scores(right.values - first // 16, sensitivity=right.sensitivity, adjacency=right.adjacency)
+        return Exponential(price.epsilon).select(told, randomness)
 
 
 class KeepsItsWidth(Method):

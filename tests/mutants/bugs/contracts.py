@@ -293,7 +293,7 @@ MUTANTS = [
         "fits-refused-everywhere-pass",
         "a fitter that refuses every price in every world passes",
         "testing/fitters.py",
-        "    if not driven:\n",
+        "    if not any(driven):\n",
         "    if not every:\n",
         (PRICES,),
     ),
