@@ -158,6 +158,20 @@ def test_counts_of_items_are_compared_item_by_item():
     assert "items change by 2 in all, and they change by 4" in too_far(two, none, ADDED)
 
 
+@pytest.mark.parametrize(
+    "other", [Scores([1, 0], sensitivity=1, adjacency=ADDED), Scores([0, 1], sensitivity=2, adjacency=ADDED)]
+)
+def test_scores_and_their_bounds_are_told(other):
+    def told(scores):
+        tape = Tape(SeededRandomness(1), lambda number, draw: 1)
+        with running(tape):
+            Exponential(1.0).select(scores, tape.randomness)
+        return tape.told
+
+    usual = Scores([0, 1], sensitivity=1, adjacency=ADDED)
+    assert told(usual) == told(usual) != told(other)
+
+
 def test_all_that_is_told_and_given_is_told():
     told = lambda number, draw: False  # noqa: E731
     usual = run_of((1, 2), told).told

@@ -141,7 +141,7 @@ class KeepsItsDimension(Means):
     kept: ClassVar[dict[object, int]] = {}
 
     def bound(self, rule, setting):
-        key = setting.labels, setting.change, setting.adjacency
+        key = setting.change, setting.adjacency
         return self.kept.setdefault(key, setting.dimension * super().bound(rule, setting))
 
 

@@ -437,7 +437,8 @@ class KeepsItsReach(_Poe):
 
 
 class KeepsABaseline(Method):
-    """A sixteenth of the first question's sums is taken off those of all others. It has no law."""
+    """A part of the first question's sums is taken off those of all others, too small for some draws to show it. It has
+    no law."""
 
     name, summary, source = "wrong", "a mistake", "none"
     kept: ClassVar[dict[int, np.ndarray]] = {}
@@ -448,7 +449,7 @@ class KeepsABaseline(Method):
     def choose(self, experts, price, randomness):
         right = experts.clipped_sum(2.0)
         first = self.kept.setdefault(experts.labels, right.values)
-        told = Scores(right.values - first // 16, sensitivity=right.sensitivity, adjacency=right.adjacency)
+        told = Scores(right.values - first // 256, sensitivity=right.sensitivity, adjacency=right.adjacency)
         return Exponential(price.epsilon).select(told, randomness)
 
 

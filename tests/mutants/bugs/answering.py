@@ -570,14 +570,6 @@ MUTANTS = [
         ("tests/contracts/test_wrong_entries.py::test_a_wrong_method_is_noticed[KeepsABaseline--]",),
     ),
     Mutant(
-        "one-change-asked-alone",
-        "a method is asked alone under one change",
-        "testing/methods.py",
-        "for change in changes[: None if self.first or self.full else 1]\n",
-        "for change in changes[:1]\n",
-        ("tests/contracts/test_wrong_entries.py::test_a_wrong_method_is_noticed[KeepsItsWidth--]",),
-    ),
-    Mutant(
         "one-answer-relation-asked-alone",
         "an answerer is asked alone under one relation",
         "testing/answerers.py",
@@ -608,14 +600,6 @@ MUTANTS = [
         "replace(case, labels=case.labels + 1), replace(case, dimension=case.dimension + 1)]",
         "replace(case, labels=case.labels + 1)]",
         ("tests/contracts/test_wrong_entries.py::test_a_wrong_fitter_is_noticed[KeepsItsDimension--]",),
-    ),
-    Mutant(
-        "no-end-asked-alone",
-        "no token beside which experts want the end is asked for alone",
-        "testing/decoders.py",
-        "for said in (FIRST_OR_END[1], OPPOSITE[1] * CROWD)]",
-        "for said in (OPPOSITE[1] * CROWD,)]",
-        ("tests/contracts/test_wrong_entries.py::test_a_wrong_decoder_is_noticed[KeepsItsEnd--]",),
     ),
     Mutant(
         "one-mechanism-asked-alone",
