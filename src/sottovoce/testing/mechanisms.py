@@ -173,7 +173,8 @@ class _Mechanism:
             made = partial(self._votes_of, self._uneven)
             bare = Scores(list(self._uneven), sensitivity=2, adjacency=usual)
             other = [self._votes_of(self._uneven[::-1], usual), made(usual, 20), bare, *map(made, others)]
-            with_prior = "log_prior" in inspect.signature(self.mechanism.law).parameters
+            law = getattr(self.mechanism, "law", None)
+            with_prior = callable(law) and "log_prior" in inspect.signature(law).parameters
             return [made(usual), *other, *([(made(usual), PRIOR)] if with_prior else [])]
         if takes is Counts:
             values = [([7, -3], 1, usual), ([7, -3], 5, usual), ([0, 40], 1, usual), *(([7, -3], 1, a) for a in others)]
