@@ -44,9 +44,9 @@ def test_what_the_copy_keeps_stays_there():
 
 
 def test_a_copy_that_works_is_waited_for(monkeypatch):
-    monkeypatch.setattr(another_process, "STILL", 2.0)
-    monkeypatch.setattr(another_process, "EVERY", 0.1)
-    assert of_a_copy(lambda: works(2.5)) == "worked"
+    monkeypatch.setattr(another_process, "STILL", 0.8)
+    monkeypatch.setattr(another_process, "EVERY", 0.05)
+    assert of_a_copy(lambda: works(1.0)) == "worked"
 
 
 def test_a_copy_of_a_thread_answers():
@@ -74,8 +74,8 @@ def test_a_copy_that_does_not_answer_is_gone(ends, limit, monkeypatch):
 
 
 def test_a_copy_that_does_not_come_to_an_end_is_given_up(monkeypatch):
-    monkeypatch.setattr(another_process, "PATIENCE", 2.5)
-    monkeypatch.setattr(another_process, "EVERY", 0.1)
+    monkeypatch.setattr(another_process, "PATIENCE", 0.8)
+    monkeypatch.setattr(another_process, "EVERY", 0.05)
     with pytest.raises(NoAnswerError):
         of_a_copy(lambda: works(60))
 
