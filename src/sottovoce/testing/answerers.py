@@ -700,7 +700,7 @@ class _Answerer:
 
 
 def _opposite(experts: int) -> Sequence[World]:
-    """Two worlds of so many experts, of whom all but one write the same."""
+    """Two worlds of so many experts; all but one write the same."""
     return [(*(text,) * (experts - 1), other) for text, other in (worlds.SMALL[1:], worlds.SMALL[:0:-1])]
 
 

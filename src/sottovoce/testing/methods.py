@@ -733,7 +733,7 @@ class _Method:
     def _opposite(
         self, public: tuple[float, ...], world: int, change: Change, labels: int, times: int
     ) -> tuple[ExpertOutputs, str]:
-        """Experts of whom most are sure of one label, beside a public row; and the world in words."""
+        """Experts that are sure of one label, all but a few, beside a public row; and the world in words."""
         opposite = worlds.sure_rows(labels)[:: labels - 1]
         sure, other, public = opposite[world], opposite[1 - world], (*public, -4.0)[:labels]
         rows = ((sure,) * 8 + (other,) * 2)[: getattr(self.method, "subsamples", 10)] * times
