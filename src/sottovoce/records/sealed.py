@@ -521,7 +521,7 @@ def _refuse_two_columns(row: Row, unit: str, source: str) -> None:
                 file=source,
                 line=row.line,
                 field=unit,
-                hint="Rename the column: then the unit 'record' is each row, and its new name what has one value there.",
+                hint="Rename the column: then 'record' is each row, and its new name is what has one value there.",
             )
         return
     read_from = row.column(unit)
