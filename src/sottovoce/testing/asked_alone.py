@@ -5,7 +5,7 @@ Guarantee   What is kept of other questions shows if it changes what is said to 
             told, and what is drawn by one source of noise are compared, so that a kept bound shows, too large a one as
             well.
             Each public part of a question is another one in at least one question that is the same in all others, so
-            that it shows if what is kept is kept without this part.
+            that it shows if what is kept is kept without this part. Of clusterings that is the adjacency alone.
 Assumes     Nothing was asked of the entry before. Of an entry that is checked a second time in one process, what was
             kept of the first is in the copies already.
 """
@@ -81,8 +81,8 @@ class AskedAlone:
                 self._report.not_compared(f"{self._subject}: {raised}")
             elif not _alike(here, alone):
                 raise ContractError("state", self._subject, FOLLOWS, self._shown(question))
-        if self._alone:
-            self._report.kept("state", len(self._alone), "questions answered as they are alone")
+        if answered := sum(alone != [RAISED] for _, alone in self._alone):
+            self._report.kept("state", answered, "questions answered as they are alone")
 
 
 def taken(questions: Sequence[Q], takes: Callable[[Q], object]) -> list[Q]:
