@@ -88,6 +88,26 @@ def test_a_copy_that_waits_for_a_pool_of_threads_is_given_up(monkeypatch):
             of_a_copy(lambda: pool.submit(int).result())
 
 
+def test_what_a_copy_starts_ends_with_it():
+    def starts():
+        return subprocess.Popen(["sleep", "60"]).pid
+
+    started = of_a_copy(starts)
+    until = time.monotonic() + 10
+    while time.monotonic() < until and runs(started):
+        time.sleep(0.01)
+    assert not runs(started)
+
+
+def runs(process):
+    """Whether it is there and is no zombie, which a container without an init process keeps."""
+    try:
+        with open(f"/proc/{process}/stat") as told:
+            return told.read().rpartition(")")[2].split()[0] != "Z"
+    except OSError:
+        return False
+
+
 def test_many_open_files_are_no_hindrance(tmp_path):
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     if hard != resource.RLIM_INFINITY and hard < 1_500:

@@ -60,14 +60,14 @@ def test_what_the_last_question_leaves_is_found():
 
 
 def test_both_orders_are_asked():
-    most = [0]
+    asked = []
 
     def entry(question):
-        most[0] = max(most[0], question)
-        return [float(most[0])]
+        asked.append(question)
+        return [0.5]
 
-    with pytest.raises(ContractError):
-        compared(entry, (1, 2, 3))
+    compared(entry, (1, 2, 3, 4))
+    assert asked[:8] == [1, 2, 3, 4, 4, 3, 2, 1]
 
 
 def test_what_was_kept_before_the_copies_is_not_found():
@@ -113,7 +113,9 @@ def test_an_error_is_an_answer(error):
     def always(question):
         raise error("always")
 
-    assert [check.cases for check in compared(always).checks] == ([3] if error is AssignmentError else [])
+    told = compared(always)
+    assert [check.cases for check in told.checks] == ([3] if error is AssignmentError else [])
+    assert told.uncompared == []
 
 
 def test_what_raises_in_a_copy_alone_is_listed_and_a_refusal_is_found():
@@ -157,20 +159,24 @@ def test_without_copies_nothing_is_compared_and_that_is_listed(monkeypatch):
 
 def test_what_is_taken_is_asked_in_a_copy():
     asked = []
-    assert taken([1, 2, 3], lambda question: asked.append(question) or question > 1) == [2, 3]
-    assert asked == []
+    report = Report("method", "an entry")
+    assert taken([1, 2, 3], lambda question: asked.append(question) or question > 1, "an entry", report) == [2, 3]
+    assert (asked, report.uncompared) == ([], [])
 
 
 def test_of_an_entry_whose_plans_raise_nothing_is_taken():
     def raises(question):
         raise ContractError("price", "an entry", "it raises")
 
-    assert taken([1, 2], raises) == []
+    report = Report("method", "an entry")
+    assert taken([1, 2], raises, "an entry", report) == []
+    assert report.uncompared == ["an entry: questions asked alone, of which it takes none"]
+    assert taken([], raises, "an entry", again := Report("method", "an entry")) == again.uncompared == []
 
 
 def test_without_copies_all_is_taken(monkeypatch):
     monkeypatch.delattr(os, "fork")
-    assert taken([1, 2], lambda question: False) == [1, 2]
+    assert taken([1, 2], lambda question: False, "an entry", Report("method", "an entry")) == [1, 2]
 
 
 def test_a_copy_without_an_answer_ends_the_asking(monkeypatch):

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 from contextlib import ExitStack
+from functools import partial
+from typing import ClassVar
 from unittest.mock import patch
 
 import numpy as np
@@ -65,6 +67,8 @@ METHODS = [
     (methods.KeepsTheFirstSums, "state", "no difference was found between the answers to opposite records"),
     (methods.KeepsTwoLabels, "state", ALONE),
     pytest.param(methods.KeepsItsRate, "state", ALONE, marks=pytest.mark.slow),
+    pytest.param(methods.KeepsALargeRate, "state", ALONE, marks=pytest.mark.slow),
+    pytest.param(methods.DrawsAtAKeptRate, "state", ALONE, marks=pytest.mark.slow),
     pytest.param(methods.KeepsItsReach, "state", ALONE, marks=pytest.mark.slow),
     pytest.param(methods.KeepsABaseline, "state", ALONE, marks=pytest.mark.slow),
     pytest.param(methods.KeepsItsWidth, "state", ALONE, marks=pytest.mark.slow),
@@ -205,6 +209,9 @@ MECHANISMS = [
     (mechanisms.QuietSampler(0.7), "sampler", "do not follow its law"),
     (mechanisms.KeepsItsTable(0.7), "state", ALONE),
     (mechanisms.KeepsItsLaw(0.7), "state", ALONE),
+    (mechanisms.KeepsAPlainTable(0.7), "state", ALONE),
+    (mechanisms.KeepsAShare(0.7), "state", ALONE),
+    (mechanisms.KeepsAnInnerScale(Laplace(0.7)), "state", ALONE),
     (mechanisms.FloatSampler(1.0), "neighbours", "log-ratio"),
     (mechanisms.HalvedLaplace(0.7), "neighbours", NEIGHBOURS),
     (mechanisms.FirstOfEqualBest(0.7), "neighbours", NEIGHBOURS),
@@ -256,6 +263,7 @@ MECHANISMS = [
     (mechanisms.TakesWords(), "drive", "no public method"),
     (clusterings.ForgottenDelta(), "composition", "costs epsilon inf at delta 0"),
     (made(clusterings.KeepsItsBound), "state", ALONE),
+    pytest.param(made(clusterings.KeepsItsRadius), "state", ALONE, marks=pytest.mark.slow),
     (made(clusterings.SumsOfADrop), "sensitivity", "(?s)2 times the norm.*replace-one"),
     (made(clusterings.SumsOfASwapWhenAdded), "sensitivity", "(?s)2 times the norm.*add-remove"),
     (made(clusterings.CountsOfADrop), "sensitivity", "1.414 times the norm"),
@@ -310,6 +318,8 @@ ANSWERERS = [
     (answerers.KeepsItsBound, "state", ALONE),
     (answerers.KeepsItsWidth, "state", ALONE),
     pytest.param(answerers.KeepsItsUniverse, "state", ALONE, marks=pytest.mark.slow),
+    pytest.param(answerers.KeepsItsAnswers, "state", ALONE, marks=pytest.mark.slow),
+    pytest.param(answerers.KeepsItsWeights, "state", ALONE, marks=pytest.mark.slow),
     pytest.param(answerers.SetInItsOrder, "post-processing", "(?s)two outcomes.*12 times", marks=pytest.mark.slow),
     (answerers.OrderBehindAYes, "post-processing", "(?s)two outcomes.*12 times"),
     (answerers.SecondSetInItsOrder, "post-processing", "two outcomes"),
@@ -392,6 +402,8 @@ FITTERS = [
     (fitters.HalvedSensitivity, "sensitivity", "2 times the norm"),
     (fitters.KeepsItsNorm, "state", ALONE),
     pytest.param(fitters.KeepsItsDimension, "state", ALONE, marks=pytest.mark.slow),
+    pytest.param(fitters.KeepsItsTexts, "state", ALONE, marks=pytest.mark.slow),
+    pytest.param(fitters.KeepsItsLengths, "state", ALONE, marks=pytest.mark.slow),
     (fitters.ForgottenDelta, "composition", "costs epsilon inf at delta 0"),
     (fitters.LikestWithoutADelta, "post-processing", "two supports"),
     pytest.param(fitters.QuietWithoutADelta, "composition", r"(?s)costs epsilon.*delta=0\.0", marks=pytest.mark.slow),
@@ -604,6 +616,34 @@ def test_a_wrong_mechanism_is_noticed(wrong, contract, reason):
     notice(check_mechanism, wrong, contract, reason)
 
 
+@pytest.mark.parametrize(
+    ("wrong", "example"),
+    [
+        (mechanisms.KeepsTheFirstMade, {"epsilon": 0.7}),
+        pytest.param(clusterings.KeepsTheFirstMade, clusterings.MADE_WITH, marks=pytest.mark.slow),
+    ],
+    ids=["noise", "clustering"],
+)
+def test_what_a_class_keeps_of_the_first_one_that_is_made_is_noticed(wrong, example):
+    notice(partial(check_mechanism, example=example), wrong, "state", ALONE)
+
+
+def test_of_an_instance_that_keeps_no_argument_that_is_said():
+    class Hidden(mechanisms.KeepsAPlainTable):
+        kept: ClassVar[dict] = {}
+
+        def __init__(self, rate):
+            super().__init__(2 * rate)
+
+    told = check_mechanism(Hidden(0.35)).uncompared
+    assert told[0] == (
+        "Hidden with other arguments, since an instance keeps no rate; give the class with an example instead"
+    )
+    Hidden.kept.clear()
+    with pytest.raises(ContractError, match=ALONE):
+        check_mechanism(Hidden, example={"rate": 0.35})
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize(
     ("right", "refused"),
@@ -666,6 +706,7 @@ def test_a_wrong_fitter_is_noticed(wrong, contract, reason):
         pytest.param(fitters.FirstRecords, marks=pytest.mark.slow),
         pytest.param(fitters.NoiseInSteps, marks=pytest.mark.slow),
         fitters.Chosen,
+        pytest.param(fitters.Likest, marks=pytest.mark.slow),
         fitters.WithoutADelta,
         fitters.FromTwelveUnits,
         fitters.EachShareByItself,

@@ -3,7 +3,8 @@
 What an entry keeps of a question stays in its module or class for the rest of a process. A copy that was made before
 the question has none of it.
 
-Guarantee   What a copy says is what comes back, and nothing else: what it keeps stays there.
+Guarantee   What a copy says is what comes back, and nothing else: what it keeps stays there, and what it started ends
+            with it.
 Assumes     Threads are not copied. A copy that waits for a pool of threads of the entry's own, which was used before
             it was made, stands still and is given up after half a minute.
 """
@@ -62,18 +63,25 @@ def of_a_copy(ask: Callable[[], Any]) -> Any:
     if not copy:
         os.close(reading)
         _say(ask, writing)
+    _of_its_own_group(copy)
     os.close(writing)
     try:
         told = _told(reading)
     finally:
         os.close(reading)
-        with suppress(ProcessLookupError):
-            os.kill(copy, signal.SIGKILL)
+        with suppress(ProcessLookupError, PermissionError):
+            os.killpg(copy, signal.SIGKILL)  # with what it started
         with suppress(ChildProcessError):  # where such signals are ignored, nobody is waited for
             os.waitpid(copy, 0)
     if not told.endswith(END):
         raise NoAnswerError("the copy of the process did not answer")
     return json.loads(told.lstrip(BEAT))
+
+
+def _of_its_own_group(copy: int) -> None:
+    """Both processes ask for it, so that it is so whichever of them comes first."""
+    with suppress(OSError):
+        os.setpgid(copy, copy)
 
 
 def _told(reading: int) -> bytes:
@@ -92,6 +100,7 @@ def _told(reading: int) -> bytes:
 def _say(ask: Callable[[], Any], writing: int) -> None:
     """The copy's part; it does not return."""
     try:
+        _of_its_own_group(0)
         gc.disable()
         if "torch" in sys.modules:
             sys.modules["torch"].set_num_threads(1)  # its threads are not copied

@@ -54,6 +54,14 @@ POOL: Final[Mapping[str, tuple[float, ...]]] = {
     "the fee is refunded, please write to the bank or to its branch": (-0.8, -0.6, 0.0),
 }
 """Public answers and their vectors."""
+OTHERS: Final[Mapping[str, tuple[float, ...]]] = {
+    "the card is lost, so block the card": (0.0, 0.6, 0.8),
+    "the secret codeword": (-0.48, 0.6, -0.64),
+    "the card codeword, an extraordinary one": (0.0, 0.0, 1.0),
+    "a fee of somebody": (0.28, 0.0, -0.96),
+    "block whatever needs a signature, and the mandate": (0.96, 0.28, 0.0),
+}
+"""Other public answers and their vectors."""
 DIMENSION: Final = 3
 SMALL: Final = ("a lost card", "a late fee", "block the lost card today")
 """Experts beside the one that changes, for laws that are written out."""
@@ -99,7 +107,16 @@ class Relation:
         experts = "" if self.counted else ", number of experts private"
         return f"{self.adjacency.value}, {self.sampling.sampling}, {self.sampling.shots} an expert{experts}"
 
-    def setting(self, experts: int, candidates: int, keywords: int, *, adds_epsilons: bool = True) -> AnswerSetting:
+    def setting(
+        self,
+        experts: int,
+        candidates: int,
+        keywords: int,
+        *,
+        adds_epsilons: bool = True,
+        dimension: int = DIMENSION,
+        unit: str = "record",
+    ) -> AnswerSetting:
         """The public side of an answer of so many experts."""
         sampling = replace(self.sampling, experts=experts if self.counted else None)
         units = experts * sampling.shots * self.population if self.adjacency.size_is_public else None
@@ -107,15 +124,16 @@ class Relation:
             self.adjacency,
             sampling,
             units=units,
-            dimension=DIMENSION,
+            dimension=dimension,
             candidates=candidates,
             keywords=keywords,
             adds_epsilons=adds_epsilons,
+            unit=unit,
         )
 
     def outputs(self, world: World, setting: AnswerSetting) -> WrittenOutputs:
         """What the experts of a world wrote."""
-        vectors = np.array([vector_of(text) for text in world], dtype=np.float64).reshape(len(world), DIMENSION)
+        vectors = _vectors_of(world, setting.dimension)
         slots = len(world) if self.counted else None
         return WrittenOutputs(world, setting.change, self.adjacency, slots=slots, vectors=vectors)
 
@@ -176,7 +194,13 @@ def vector_of(text: str | None) -> Sequence[float]:
     """What the fake embedder says of a text; of a null expert nothing."""
     if text is None:
         return (math.nan,) * DIMENSION
-    return {**VECTORS, **POOL, **ONE_WORD}.get(text, (0.6, 0.8, 0.0))
+    return {**VECTORS, **POOL, **OTHERS, **ONE_WORD}.get(text, (0.6, 0.8, 0.0))
+
+
+def _vectors_of(texts: Sequence[str | None], dimension: int) -> FloatArray:
+    """One vector a row; numbers above three are zero."""
+    said = np.array([vector_of(text) for text in texts], dtype=np.float64).reshape(len(texts), DIMENSION)
+    return np.pad(said, ((0, 0), (0, dimension - DIMENSION)))
 
 
 def shown(world: World) -> str:
@@ -206,13 +230,13 @@ class Writing:
 
 
 def public_side(
-    candidates: int,
+    answers: Sequence[str] | int,
     write: Callable[[Sequence[WritingRequest]], Sequence[str | None]],
     shot: str = "a public question",
+    dimension: int = DIMENSION,
 ) -> PublicSide:
-    """The public side, with so many public answers, and a public example with this question."""
-    answers = list(POOL)[:candidates]
-    vectors: FloatArray = np.array([POOL[text] for text in answers], dtype=np.float64).reshape(-1, DIMENSION)
+    """The public side, with these public answers, or so many, and a public example with this question."""
+    answers = list(POOL)[:answers] if isinstance(answers, int) else answers
 
     def request(shots: Sequence[tuple[str, str]], hint: str) -> WritingRequest:
         return WritingRequest(f"Answer. {hint}", shots, "What now?")
@@ -221,7 +245,7 @@ def public_side(
         request,
         zero_shot=answers[0] if answers else "nothing",
         candidates=answers,
-        vectors=vectors,
+        vectors=_vectors_of(answers, dimension),
         universe=universe_of(answers),
         shots=[(shot, "a public answer")],
         write=write,

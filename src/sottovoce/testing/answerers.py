@@ -17,13 +17,14 @@ import itertools
 import json
 import math
 from collections.abc import Hashable, Iterator, Mapping, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from functools import cached_property, partial
 from typing import Any, Final, final
 
 import numpy as np
 
 from sottovoce.errors import InputError, SottoError
+from sottovoce.experts.keywords import universe_of
 from sottovoce.mechanisms.base import SelectionMechanism
 from sottovoce.methods.answering.answerer import Answerer, AnswerPlan, AnswerSetting, Outcome, PublicSide
 from sottovoce.methods.base import Price, Reads
@@ -75,11 +76,46 @@ SLACK: Final = 1e-9
 """Rounding of figures in floating point."""
 
 
-_Question = tuple[Relation, Price, int, bool, int, int]
-"""A relation, a price, the number of public answers, whether epsilons are added, which of two opposite worlds, and
-whether it is the smallest (0) or the largest (-1) that is planned."""
-FEWER: Final = 3
-"""Public answers that have fewer keywords, too."""
+@final
+@dataclass(frozen=True)
+class _Case:
+    """What else is public of an answer than its relation, its price and the number of its experts.
+
+    Attributes:
+        answers: Public ones; their keywords are the public keywords.
+        adds_epsilons: Whether the ledger adds epsilons, not rho.
+        dimension: Length of vectors; numbers above three are zero.
+        unit: Who is protected.
+    """
+
+    answers: tuple[str, ...] = tuple(worlds.POOL)
+    adds_epsilons: bool = True
+    dimension: int = worlds.DIMENSION
+    unit: str = "record"
+
+    def __str__(self) -> str:
+        ledger = f"a ledger that adds {'epsilons' if self.adds_epsilons else 'rho'}"
+        public = f"the public answers {list(self.answers)}" if self != _Case(adds_epsilons=self.adds_epsilons) else ""
+        others = f", {self.dimension} dimensions, the unit {self.unit!r}, {public}" if public else ""
+        return ledger + others
+
+
+USUAL: Final = _Case()
+_FIRST, _SECOND, _THIRD, _LONGEST = worlds.POOL
+_JOINED, *_ELSE = worlds.OTHERS
+OTHER_CASES: Final = (
+    _Case((_FIRST, _SECOND, _THIRD)),
+    _Case((_JOINED, _SECOND, _LONGEST)),
+    _Case(tuple(_ELSE)),
+    _Case(adds_epsilons=False),
+    _Case(dimension=worlds.DIMENSION + 1),
+    _Case(unit="person"),
+)
+"""Fewer public answers, with fewer keywords and with as many; as many of both, of other words; the other kind of ledger;
+one dimension more; and another unit."""
+_Question = tuple[Relation, Price, _Case, int, int]
+"""A relation, a price, what else is public, which of two opposite worlds, and whether it is the smallest (0) or the
+largest (-1) that is planned."""
 
 
 def check_answerer(
@@ -209,28 +245,27 @@ class _Answerer:
     def asked_alone(self) -> AskedAlone:
         """Answers that differ in one thing each, under every relation; few of them for a further option."""
         every = [*itertools.product(RELATIONS, (*PRICES, *PURE))] if self._guarded else []
-        plans = taken(every, lambda each: self._planned(each[1], each[0]))
+        plans = taken(every, lambda each: self._planned(each[1], each[0]), self.subject, self.report)
         first, most = dict(reversed(plans)), self.full or self.first
         usual = [(relation, price) for relation, price in plans if first[relation] == price]
-        all_of_them = len(worlds.POOL)
         questions: list[_Question] = [
-            (*plan, all_of_them, True, world, -1) for plan in usual[: None if most else 1] for world in (0, 1)
+            (*plan, USUAL, world, -1) for plan in usual[: None if most else 1] for world in (0, 1)
         ]
         for relation, price in usual[:1] if most else ():
-            for other in (replace(price, epsilon=1.5 * price.epsilon), replace(price, delta=price.delta / 100)):
-                questions.append((relation, other, all_of_them, True, 0, -1))
-            questions += [(relation, price, FEWER, True, 0, -1), (relation, price, all_of_them, False, 0, -1)]
-            questions += [(relation, price, all_of_them, True, 0, 0)]
+            others = replace(price, epsilon=1.5 * price.epsilon), replace(price, delta=price.delta / 100)
+            questions += [(relation, other, USUAL, 0, -1) for other in others]
+            questions += [(relation, price, case, 0, -1) for case in OTHER_CASES]
+            questions += [(relation, price, USUAL, 0, 0)]
         return AskedAlone(questions, self._answer_to, _question_in_words, self.subject, self.report)
 
     def _answer_to(self, question: _Question) -> Sequence[Any]:
-        relation, price, candidates, adds, world, size = question
-        public = worlds.public_side(candidates, Writing())
-        planned = self._planned(price, relation, adds_epsilons=adds, public=public)
+        relation, price, case, world, size = question
+        planned = self._planned(price, relation, case)
         if not planned:
             return ["refused"]
         plan, experts = planned[size]
-        tape, outcome = self._draw(plan, relation, _opposite(experts)[world], randomness=seeded(3))
+        data = _opposite(experts)[world]
+        tape, outcome = self._draw(plan, relation, data, randomness=seeded(3), answers=case.answers)
         return [plan.event, plan.charge, plan.parameters, plan.report, tape.told, worlds.marks(outcome)]
 
     # What is free, and what has no guarantee
@@ -276,30 +311,31 @@ class _Answerer:
 
     def _prices(self, relation: Relation) -> None:
         for price, adds in itertools.product(self._prices_tried(), (True, False)):
-            for plan, experts in self._planned(price, relation, adds_epsilons=adds):
+            for plan, experts in self._planned(price, relation, _Case(adds_epsilons=adds)):
                 self._charged(plan, price, f"{relation}, {price}")
                 self._priced.append((plan, relation, experts, price))
                 self.report.kept("price", 1, "plans from parameters alone, within the price")
 
-    def _planned(
-        self, price: Price, relation: Relation, *, adds_epsilons: bool = True, public: PublicSide | None = None
-    ) -> list[tuple[AnswerPlan, int]]:
+    def _planned(self, price: Price, relation: Relation, case: _Case = USUAL) -> list[tuple[AnswerPlan, int]]:
         """Plans for few experts and for many; where it refuses both, for the smallest crowd that it takes."""
         made: list[tuple[AnswerPlan, int]] = []
         for experts in (*SIZES, *(CROWDS if relation.counted else ())):
             if made and experts in CROWDS:
                 break
-            setting = self._setting(relation, experts, adds_epsilons=adds_epsilons, public=public)
+            setting = self._setting(relation, experts, case)
             plan = self._plan(price, setting, relation)
             made += [(plan, experts)] if plan is not None else []
         return made
 
-    def _setting(
-        self, relation: Relation, experts: int, *, adds_epsilons: bool = True, public: PublicSide | None = None
-    ) -> AnswerSetting:
-        public = public or self.public
-        candidates, keywords = len(public.candidates), len(public.universe)
-        return relation.setting(experts, candidates, keywords, adds_epsilons=adds_epsilons)
+    def _setting(self, relation: Relation, experts: int, case: _Case = USUAL) -> AnswerSetting:
+        return relation.setting(
+            experts,
+            len(case.answers),
+            len(universe_of(case.answers)),
+            adds_epsilons=case.adds_epsilons,
+            dimension=case.dimension,
+            unit=case.unit,
+        )
 
     def _plan(self, price: Price, setting: AnswerSetting, relation: Relation) -> AnswerPlan | None:
         """A plan, or ``None`` where the answerer refuses the price."""
@@ -649,6 +685,7 @@ class _Answerer:
         randomness: Randomness | None = None,
         shot: str = "a public question",
         noise: Randomness | None = None,
+        answers: Sequence[str] | None = None,
     ) -> tuple[Tape, Outcome]:
         """One answer, and what was drawn for it.
 
@@ -661,9 +698,10 @@ class _Answerer:
             shot: Question of the public example.
             noise: Source of what mechanisms draw where it is another one: coins of the answerer's own then fall alike,
                 whatever mechanisms draw.
+            answers: Public answers, where they are other ones than usual.
         """
         tape, write = Tape(randomness or seeded(7), told, noise=noise), Writing()
-        public = worlds.public_side(plan.setting.candidates, write, shot)
+        public = worlds.public_side(answers or plan.setting.candidates, write, shot, plan.setting.dimension)
         where = f"{worlds.shown(world)}, {relation}"
         with running(tape):
             try:
@@ -705,10 +743,8 @@ def _opposite(experts: int) -> Sequence[World]:
 
 
 def _question_in_words(question: _Question) -> str:
-    relation, price, candidates, adds, world, _ = question
-    ledger = "epsilons" if adds else "rho"
-    shown = worlds.shown(_opposite(SIZES[0])[world])
-    return f"{shown}, {relation}, {price}, {candidates} public answers, a ledger that adds {ledger}"
+    relation, price, case, world, _ = question
+    return f"{worlds.shown(_opposite(SIZES[0])[world])}, {relation}, {price}, {case}"
 
 
 def _where(world: World, plan: AnswerPlan, relation: Relation, beside: World) -> str:

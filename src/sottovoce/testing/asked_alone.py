@@ -27,6 +27,8 @@ from sottovoce.testing.report import ContractError, Report
 
 CLOSE: Final = 1e-9
 """Probabilities that differ by less are the same: another number of threads adds them up in another order."""
+OWN_DRAWS: Final = 300
+"""Draws of an entry that draws by no registered mechanism: these are told what is kept, and show it in one draw."""
 RAISED: Final = "raised"
 """What is said where an entry ends in an error. In a copy alone that is no answer: what holds a card or a connection
 cannot always be used in one."""
@@ -85,7 +87,7 @@ class AskedAlone:
             self._report.kept("state", answered, "questions answered as they are alone")
 
 
-def taken(questions: Sequence[Q], takes: Callable[[Q], object]) -> list[Q]:
+def taken(questions: Sequence[Q], takes: Callable[[Q], object], subject: str, report: Report) -> list[Q]:
     """Those that an entry takes. It is asked in a copy, since to plan is to ask; without one, all."""
 
     def which() -> list[int]:
@@ -94,9 +96,12 @@ def taken(questions: Sequence[Q], takes: Callable[[Q], object]) -> list[Q]:
         return []
 
     try:
-        return [questions[place] for place in of_a_copy(which)]
+        found = [questions[place] for place in of_a_copy(which)]
     except NoAnswerError:
         return list(questions)
+    if questions and not found:
+        report.not_compared(f"{subject}: questions asked alone, of which it takes none")
+    return found
 
 
 def _said(ask: Callable[[Q], Sequence[Any]], question: Q) -> list[Any]:

@@ -12,7 +12,6 @@ Assumes     Points in two dimensions. Selections are drawn, or told: a best cand
 from __future__ import annotations
 
 import inspect
-import itertools
 import math
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
@@ -31,6 +30,7 @@ from sottovoce.randomness import Randomness
 from sottovoce.testing.asked_alone import AskedAlone
 from sottovoce.testing.asked_first import NOBODY, PLANS, Beside, follows_the_order, nobody_alike, plans_alike
 from sottovoce.testing.claims import FloatArray
+from sottovoce.testing.constructions import Construction
 from sottovoce.testing.draw_losses import Losses, losses_of, too_far
 from sottovoce.testing.draw_tape import Draw, Tape, Teller, WrongDrawError, numbers_of, running
 from sottovoce.testing.fingerprints import fingerprint
@@ -143,19 +143,39 @@ def check_clustering(mechanism: Any, name: str, subject: str, report: Report) ->
             _Clustering(one, name, subject, report, adjacency).check()
 
 
-def asked_alone(mechanism: Any, name: str, subject: str, report: Report) -> AskedAlone:
-    """Clusterings of two opposite worlds under every adjacency. Public points and radii are compared elsewhere."""
+def asked_alone(construction: Construction, others: Sequence[Construction], name: str, report: Report) -> AskedAlone:
+    """Clusterings of two opposite worlds under every adjacency, and with other numbers of its own.
 
-    def answer_to(question: tuple[Adjacency, int]) -> Sequence[Any]:
-        adjacency, number = question
-        one = _under(mechanism, adjacency)
-        tape, made = _Clustering(one, name, subject, report, adjacency)._run(OPPOSITE[number], None, Coins(0), USUAL)
-        return [one.event, tape.told, made]
+    Public points and radii are compared elsewhere.
 
-    def in_words(question: tuple[Adjacency, int]) -> str:
-        return f"{_shown(OPPOSITE[question[1]])}, {question[0].value}"
+    Args:
+        construction: How the clustering is made.
+        others: The same with another number.
+        name: Of the method that draws.
+        report: To be filled.
+    """
+    subject = repr(construction)
 
-    return AskedAlone([*itertools.product(Adjacency, (0, 1))], answer_to, in_words, subject, report)
+    def answer_to(question: tuple[Construction, Adjacency, int]) -> Sequence[Any]:
+        made, adjacency, number = question
+        one = _under(made.make(), adjacency)
+        tape, found = _Clustering(one, name, subject, report, adjacency)._run(OPPOSITE[number], None, Coins(0), USUAL)
+        return [one.event, tape.told, found]
+
+    def in_words(question: tuple[Construction, Adjacency, int]) -> str:
+        made, adjacency, number = question
+        return f"{made!r}, {_shown(OPPOSITE[number])}, {adjacency.value}"
+
+    own = construction.arguments.get("adjacency", Adjacency.REPLACE_ONE)
+    questions = [(_made_under(construction, each), each, number) for each in Adjacency for number in (0, 1)]
+    return AskedAlone([*questions, *((other, own, 0) for other in others)], answer_to, in_words, subject, report)
+
+
+def _made_under(construction: Construction, adjacency: Adjacency) -> Construction:
+    """The same clustering made for another adjacency; as it is where it was given, or is made for none."""
+    if construction.instance is not None or "adjacency" not in construction.arguments:
+        return construction
+    return replace(construction, arguments={**construction.arguments, "adjacency": adjacency})
 
 
 def _under(mechanism: Any, adjacency: Adjacency) -> Any:

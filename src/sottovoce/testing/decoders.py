@@ -36,7 +36,7 @@ from sottovoce.randomness import Randomness
 from sottovoce.synthesis.config import SynthesisConfig, plan_of
 from sottovoce.testing import text_sessions as sessions
 from sottovoce.testing import text_worlds as worlds
-from sottovoce.testing.asked_alone import AskedAlone, taken
+from sottovoce.testing.asked_alone import OWN_DRAWS, AskedAlone, taken
 from sottovoce.testing.asked_first import (
     CROWD,
     DRAWS,
@@ -220,7 +220,8 @@ class _Decoder:
     def asked_alone(self) -> AskedAlone:
         """Tokens that differ in one thing each, under every adjacency; few of them for a further option."""
         worlds.step_beside(worlds.PUBLIC, OPPOSITE[0])  # libraries are loaded here, and not in every copy
-        plans = taken([*itertools.product(Adjacency, PRICES)], lambda each: self._plan(each[0], each[1], 1))
+        every_plan = [*itertools.product(Adjacency, PRICES)]
+        plans = taken(every_plan, lambda each: self._plan(each[0], each[1], 1), self.subject, self.report)
         (public, _, _), (beside, _, _), *_ = ASKED
         first, every = dict(reversed(plans)), self.full or self.must_run
         usual = [(adjacency, price) for adjacency, price in plans if first[adjacency] == price]
@@ -244,7 +245,8 @@ class _Decoder:
             chooser = worlds.chooser_of(plan, tape.randomness)
             drawn = [chooser.next(worlds.step_beside(public, said))]
         source = seeded(5)
-        drawn += [worlds.chooser_of(plan, source).next(worlds.step_beside(public, said)) for _ in range(SOME)]
+        draws = SOME if tape.trace or tape.draws else OWN_DRAWS
+        drawn += [worlds.chooser_of(plan, source).next(worlds.step_beside(public, said)) for _ in range(draws)]
         return [plan.event, plan.decoder, tape.told, drawn]
 
     def _runs(self) -> Sequence[tuple[Price, int]]:

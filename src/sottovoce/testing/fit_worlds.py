@@ -51,6 +51,12 @@ POOL: Final[Mapping[str, tuple[float, ...]]] = {
     "third": (0.0, -1.0, 0.0),
 }
 """Public texts and their vectors."""
+OTHER_POOL: Final[Mapping[str, tuple[float, ...]]] = {
+    "fourth": (0.0, 0.28, -0.96),
+    "fifth": (0.28, 0.96, 0.0),
+    "a sixth, and longer": (-1.0, 0.0, 0.0),
+}
+"""As many other public texts."""
 REWRITTEN: Final[Mapping[str, tuple[float, ...]]] = {
     "first 0": (0.0, 0.8, 0.6),
     "second 0": (-0.8, 0.0, 0.6),
@@ -125,6 +131,7 @@ class Case:
         unit: Who is protected.
         labels: Number of labels; those above two have no record.
         dimension: Length of vectors; numbers above three are zero.
+        other_texts: Whether the public texts are as many other ones.
     """
 
     candidates: int
@@ -132,6 +139,7 @@ class Case:
     unit: str = "record"
     labels: int = LABELS
     dimension: int = DIMENSION
+    other_texts: bool = False
 
     @classmethod
     def of(cls, setting: FitSetting) -> Case:
@@ -142,7 +150,7 @@ class Case:
         ledger = "a ledger that adds epsilons" if self.adds_epsilons else "a ledger that adds rho"
         usual = (self.unit, self.labels, self.dimension) == ("record", LABELS, DIMENSION)
         shape = "" if usual else f", {self.labels} labels, {self.dimension} dimensions, the unit {self.unit!r}"
-        return f"{ledger}, {self.candidates} public texts{shape}"
+        return f"{ledger}, {self.candidates} {'other ' if self.other_texts else ''}public texts{shape}"
 
 
 LEDGERS: Final = (True, False)
@@ -223,7 +231,7 @@ def shown(world: World) -> str:
 
 def vector_of(text: str, dimension: int = DIMENSION) -> Sequence[float]:
     """What the fake embedder says of a text."""
-    said = {**VECTORS, **POOL, **REWRITTEN}.get(text, (0.6, 0.8, 0.0))
+    said = {**VECTORS, **POOL, **OTHER_POOL, **REWRITTEN}.get(text, (0.6, 0.8, 0.0))
     return (*said, *(0.0,) * (dimension - DIMENSION))
 
 
@@ -232,10 +240,10 @@ def _says(task: Task, context: Sequence[Any], query: Query) -> Sequence[float]:
     return [math.nan] * len(scores) if any("nothing" in shown.fields.values() for shown in context) else scores
 
 
-def public_side(setting: FitSetting) -> PublicInputs:
-    """The public side, with so many texts of the pool."""
+def public_side(setting: FitSetting, *, other_texts: bool = False) -> PublicInputs:
+    """The public side, with so many texts of the pool, or of the other one."""
     model, task = _model(setting.dimension), task_of(setting.labels)
-    pool: list[Query] = [{"text": name} for name in list(POOL)[: setting.candidates]]
+    pool: list[Query] = [{"text": name} for name in list(OTHER_POOL if other_texts else POOL)[: setting.candidates]]
     vectors = model.embed_questions(task, pool)
     return PublicInputs(task, model, model, pool, vectors, lambda asked: bare_scores(model, task, asked), Rewriter())
 

@@ -66,11 +66,13 @@ ASKED: Final[Sequence[Beside[str]]] = (("household", "customer", 0.0),)
 """Units of which no other check speaks: nothing in what is drawn follows the name."""
 OPPOSITE: Final[tuple[World, World]] = ((worlds.EAST,) * 5 + (worlds.SLANT,), ((("west", 1),),) * 5 + (worlds.EAST,))
 """The two worlds that are fitted in both orders."""
+ASKED_OF: Final[Sequence[World]] = (*OPPOSITE, OPPOSITE[0] * 2)
+"""The worlds of questions that are asked alone: the last has other public numbers of units."""
 DRAWN_WORLD: Final[World] = (worlds.EAST, worlds.SLANT, worlds.WEST, worlds.FAR, (("west", 0), ("west", 1)))
 
 
 _Question = tuple[Relation, Price, Case, int]
-"""A relation, a price, what else is public, and which of two opposite worlds."""
+"""A relation, a price, what else is public, and which of the worlds."""
 
 
 def check_fitter(fitter: Fitter | type[Fitter], effort: Effort = Effort.QUICK, report: Report | None = None) -> Report:
@@ -170,7 +172,12 @@ class _Fitter:
     def asked_alone(self) -> AskedAlone:
         """Fits that differ in one thing each, under every relation; few of them for a further option."""
         every = [*itertools.product(RELATIONS, (*PRICES, *PURE))]
-        plans = taken(every, lambda each: self._planned(each[0], len(OPPOSITE[0]), each[1], self.usual)[0])
+        plans = taken(
+            every,
+            lambda each: self._planned(each[0], len(OPPOSITE[0]), each[1], self.usual)[0],
+            self.subject,
+            self.report,
+        )
         first, most = dict(reversed(plans)), self.full or self.first
         usual = [(relation, price) for relation, price in plans if first[relation] == price]
         questions: list[_Question] = [
@@ -183,15 +190,19 @@ class _Fitter:
             others = [replace(case, adds_epsilons=False), replace(case, unit="person")]
             others += [replace(case, labels=case.labels + 1), replace(case, dimension=case.dimension + 1)]
             others += [replace(case, candidates=candidates) for candidates in self.candidates[1:]]
+            if case.candidates:
+                others += [replace(case, candidates=case.candidates - 1), replace(case, other_texts=True)]
             questions += [(relation, price, other, 0) for other in others]
+            questions += [(relation, price, case, 2)]
         return AskedAlone(questions, self._answer_to, _question_in_words, self.subject, self.report)
 
     def _answer_to(self, question: _Question) -> Sequence[Any]:
-        relation, price, case, world = question
-        plan, others = self._planned(relation, len(OPPOSITE[0]), price, case)
+        relation, price, case, number = question
+        world = ASKED_OF[number]
+        plan, others = self._planned(relation, len(world), price, case)
         if plan is None:
             return ["refused"]
-        tape, support = self._run(plan, relation, (*others, *OPPOSITE[world]), None)
+        tape, support = self._run(plan, relation, (*others, *world), None, other_texts=case.other_texts)
         return [plan.event, plan.charge, plan.parameters, plan.report, tape.told, support]
 
     @property
@@ -564,6 +575,8 @@ class _Fitter:
         told: Teller | None,
         randomness: Any = None,
         noise: Any = None,
+        *,
+        other_texts: bool = False,
     ) -> tuple[Tape, Any]:
         """One fit.
 
@@ -575,9 +588,10 @@ class _Fitter:
             randomness: Source that the fit is given.
             noise: Source of what mechanisms draw where it is another one: coins of the fit's own then fall alike,
                 whatever mechanisms draw.
+            other_texts: Whether the public texts are other ones than usual.
         """
         tape = Tape(randomness or seeded(7), told, noise=noise)
-        public, where = worlds.public_side(plan.setting), _where(world, plan, relation)
+        public, where = worlds.public_side(plan.setting, other_texts=other_texts), _where(world, plan, relation)
         with running(tape):
             try:
                 support = plan.fitter.fit(plan, WorldSums(world, plan.setting, tape), public, tape.randomness)
@@ -592,8 +606,8 @@ class _Fitter:
 
 
 def _question_in_words(question: _Question) -> str:
-    relation, price, case, world = question
-    return f"{worlds.shown(OPPOSITE[world])}, {relation}, {price}, {case}"
+    relation, price, case, number = question
+    return f"{worlds.shown(ASKED_OF[number])}, {relation}, {price}, {case}"
 
 
 def _where(world: World, plan: FitPlan, relation: Relation, beside: World | None = None) -> str:

@@ -14,8 +14,6 @@ import inspect
 import itertools
 from collections import Counter
 from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
-from contextlib import suppress
-from dataclasses import fields, is_dataclass, replace
 from fractions import Fraction
 from functools import cache, partial
 from typing import Any, Final, final
@@ -28,9 +26,10 @@ from sottovoce.privacy.aggregates import Counts, ItemCounts, Scores, VectorSum
 from sottovoce.privacy.points import PrivatePoints
 from sottovoce.privacy.unit import DROP, SWAP, Adjacency, is_drop
 from sottovoce.randomness import Randomness
-from sottovoce.testing.asked_alone import AskedAlone
+from sottovoce.testing.asked_alone import AskedAlone, taken
 from sottovoce.testing.claims import DELTA_SLACK, Claim, FloatArray, claim_of, excess, joined
 from sottovoce.testing.clusterings import asked_alone, check_clustering, clustered, points_of
+from sottovoce.testing.constructions import Construction, construction_of
 from sottovoce.testing.draws import departs
 from sottovoce.testing.fingerprints import fingerprint
 from sottovoce.testing.label_worlds import CHANGES, Change, seeded
@@ -91,6 +90,10 @@ CAPS: Final = (1, 4)
 ITEM_CHANGES: Final = ((Adjacency.ADD_REMOVE, DROP), (Adjacency.REPLACE_ONE, SWAP), (Adjacency.ZERO_OUT, DROP))
 
 
+TAKEN: Final = (Scores, Counts, VectorSum, ItemCounts, PrivatePoints, int)
+"""What a mechanism may take."""
+
+
 def check_mechanism(
     mechanism: Mechanism | type[Mechanism],
     effort: Effort = Effort.QUICK,
@@ -113,10 +116,90 @@ def check_mechanism(
         >>> check_mechanism(Laplace(epsilon=0.5)).passed
         True
     """
-    made = mechanism(**(example or {})) if isinstance(mechanism, type) else mechanism
-    report = report or Report("mechanism", type(made).__name__)
-    _Mechanism(made, effort, report).check()
+    construction, lost = construction_of(mechanism, example)
+    report = report or Report("mechanism", construction.kind.__name__)
+    if lost:
+        problem = f"{construction.kind.__name__} with other arguments, since an instance keeps no {' or '.join(lost)}"
+        report.not_compared(f"{problem}; give the class with an example instead")
+    kind: Any = construction.kind
+    name, takes = release_of(kind)
+    alone = _asked_alone(construction, name, takes, report) if takes in TAKEN else None
+    _Mechanism(construction.make(), effort, report).check()
+    if alone is not None:
+        alone.compare()
     return report
+
+
+def _asked_alone(construction: Construction, name: str, takes: Any, report: Report) -> AskedAlone:
+    """Releases that differ in one thing each, and their laws; each by a mechanism that is made in its copy."""
+    subject, every = repr(construction), construction.others()
+    made = taken([other for others in every.values() for other in others], Construction.is_made, subject, report)
+    varied = [next((other for other in others if other in made), None) for others in every.values()]
+    if takes is PrivatePoints:
+        return asked_alone(construction, [other for other in varied if other is not None], name, report)
+    given = _questions(construction, takes)
+    questions = [(construction, each) for each in given]
+    questions += [(other, given[0]) for other in varied if other is not None]
+    return AskedAlone(questions, partial(_answer_to, name), _asked_of, subject, report)
+
+
+def _questions(construction: Construction, takes: Any) -> Sequence[Any]:
+    """What it releases of: the usual one, then the same with other numbers, bounds, adjacencies, a prior."""
+    usual, *others = ADJACENCIES
+    if takes is Scores:
+        k = construction.arguments.get("k", getattr(construction.kind, "k", 1))
+        uneven = _uneven(k if isinstance(k, int) else 1)
+        made = partial(_votes_of, uneven)
+        bare = Scores(list(uneven), sensitivity=2, adjacency=usual)
+        other = [_votes_of(uneven[::-1], usual), made(usual, 20), bare, *map(made, others)]
+        law = getattr(construction.kind, "law", None)
+        with_prior = callable(law) and "log_prior" in inspect.signature(law).parameters
+        return [made(usual), *other, *([(made(usual), PRIOR)] if with_prior else [])]
+    if takes is Counts:
+        values = [([7, -3], 1, usual), ([7, -3], 5, usual), ([0, 40], 1, usual), *(([7, -3], 1, a) for a in others)]
+        return [Counts(at, l1=l1, adjacency=adjacency) for at, l1, adjacency in values]
+    if takes is VectorSum:
+        sums: list[tuple[list[int], int, Adjacency, Unit]]
+        sums = [([7, -3], 1, usual, PLAIN), ([7, -3], 25, usual, PLAIN), ([0, 40], 1, usual, PLAIN)]
+        sums += [([7, -3], 1, usual, UNITS[0]), *(([7, -3], 1, adjacency, PLAIN) for adjacency in others)]
+        return [
+            VectorSum(at, squared_l2=norm, adjacency=adjacency, grid_step=step, denominator=denominator)
+            for at, norm, adjacency, (step, denominator) in sums
+        ]
+    if takes is ItemCounts:
+        units = [["a", "b"]] * 40 + [["b"]] * 40
+        return [
+            ItemCounts(held, items_per_unit=cap, change=change, adjacency=adjacency)
+            for held, cap in ((units, 1), (units, 2), (units[::-1][:60], 1))
+            for adjacency, change in ITEM_CHANGES[: None if cap == 1 else 1]
+        ]
+    at, bound = RUNS[0]
+    every = [(at, bound, usual, 0), (at, 5, usual, 0), (6, bound, usual, 0), (at, bound, usual, 4)]
+    return [*every, *((at, bound, adjacency, 0) for adjacency in others)]
+
+
+def _answer_to(name: str, question: tuple[Construction, Any]) -> Sequence[Any]:
+    """Some draws by one source of noise, and the law."""
+    construction, given = question
+    mechanism = construction.make()
+    draw, source = getattr(mechanism, name), seeded(5)
+    if isinstance(given, tuple) and isinstance(given[0], Scores):
+        scores, prior = given
+        law = mechanism.law(scores, np.resize(prior, len(scores.values)))
+        drawn = [draw(scores, source, np.resize(prior, len(scores.values))) for _ in range(ALONE)]
+    elif isinstance(given, tuple):
+        at, bound, adjacency, above = given
+        queries = (at + above, at - above, at)
+        law = mechanism.law(queries, at, bound)
+        drawn = [_ended(mechanism, name, at, bound, adjacency, queries, source) for _ in range(ALONE)]
+    elif isinstance(given, Scores):
+        law, drawn = mechanism.law(given), [draw(given, source) for _ in range(ALONE)]
+    elif isinstance(given, ItemCounts):
+        law, drawn = mechanism.item_law(given, "b", ALONE), [draw(given, source) for _ in range(ALONE // 4)]
+    else:
+        law, drawn = mechanism.noise_law(given, ALONE), [draw(given, source) for _ in range(ALONE // 4)]
+    law = [law[outcome] for outcome in sorted(law)] if isinstance(law, Mapping) else law
+    return [mechanism.event, drawn, *map(float, law)]
 
 
 @final
@@ -135,15 +218,9 @@ class _Mechanism:
         """Every contract that applies."""
         claim = self._claim()
         name, takes = release_of(self.mechanism.__class__)
-        drivers: dict[Any, Callable[[str, Claim], None]] = {
-            Scores: self._scores,
-            Counts: self._counts,
-            VectorSum: self._vectors,
-            ItemCounts: self._items,
-            PrivatePoints: self._points,
-            int: self._runs,
-        }
-        if takes not in drivers:
+        drivers: list[Callable[[str, Claim], None]]
+        drivers = [self._scores, self._counts, self._vectors, self._items, self._points, self._runs]
+        if takes not in TAKEN:
             raise ContractError(
                 "drive",
                 self.subject,
@@ -151,74 +228,10 @@ class _Mechanism:
                 "Randomness; let one take them, or add a driver to sottovoce.testing.mechanisms",
             )
         before = repr(self.mechanism)
-        alone = self._asked_alone(name, takes)
         with must_not_raise("neighbours", self.subject, "it"):
-            drivers[takes](name, claim)
-        alone.compare()
+            drivers[TAKEN.index(takes)](name, claim)
         if repr(self.mechanism) != before:
             raise ContractError("state", self.subject, "its attributes changed while it drew")
-
-    def _asked_alone(self, name: str, takes: Any) -> AskedAlone:
-        """Releases that differ in one thing each, and their laws."""
-        if takes is PrivatePoints:
-            return asked_alone(self.mechanism, name, self.subject, self.report)
-        questions = [(self.mechanism, given) for given in self._questions(takes)]
-        questions += [(other, questions[0][1]) for other in _with_other_numbers(self.mechanism)]
-        return AskedAlone(questions, partial(self._answer_to, name), _asked_of, self.subject, self.report)
-
-    def _questions(self, takes: Any) -> Sequence[Any]:
-        """What it releases of: the usual one, then the same with other numbers, bounds, adjacencies, a prior."""
-        usual, *others = ADJACENCIES
-        if takes is Scores:
-            made = partial(self._votes_of, self._uneven)
-            bare = Scores(list(self._uneven), sensitivity=2, adjacency=usual)
-            other = [self._votes_of(self._uneven[::-1], usual), made(usual, 20), bare, *map(made, others)]
-            law = getattr(self.mechanism, "law", None)
-            with_prior = callable(law) and "log_prior" in inspect.signature(law).parameters
-            return [made(usual), *other, *([(made(usual), PRIOR)] if with_prior else [])]
-        if takes is Counts:
-            values = [([7, -3], 1, usual), ([7, -3], 5, usual), ([0, 40], 1, usual), *(([7, -3], 1, a) for a in others)]
-            return [Counts(at, l1=l1, adjacency=adjacency) for at, l1, adjacency in values]
-        if takes is VectorSum:
-            given: list[tuple[list[int], int, Adjacency, Unit]]
-            given = [([7, -3], 1, usual, PLAIN), ([7, -3], 25, usual, PLAIN), ([0, 40], 1, usual, PLAIN)]
-            given += [([7, -3], 1, usual, UNITS[0]), *(([7, -3], 1, adjacency, PLAIN) for adjacency in others)]
-            return [
-                VectorSum(at, squared_l2=norm, adjacency=adjacency, grid_step=step, denominator=denominator)
-                for at, norm, adjacency, (step, denominator) in given
-            ]
-        if takes is ItemCounts:
-            units = [["a", "b"]] * 40 + [["b"]] * 40
-            return [
-                ItemCounts(held, items_per_unit=cap, change=change, adjacency=adjacency)
-                for held, cap in ((units, 1), (units, 2), (units[::-1][:60], 1))
-                for adjacency, change in ITEM_CHANGES[: None if cap == 1 else 1]
-            ]
-        at, bound = RUNS[0]
-        every = [(at, bound, usual, 0), (at, 5, usual, 0), (6, bound, usual, 0), (at, bound, usual, 4)]
-        return [*every, *((at, bound, adjacency, 0) for adjacency in others)]
-
-    def _answer_to(self, name: str, question: tuple[Any, Any]) -> Sequence[Any]:
-        """Some draws by one source of noise, and the law."""
-        mechanism, given = question
-        draw, source = getattr(mechanism, name), seeded(5)
-        if isinstance(given, tuple) and isinstance(given[0], Scores):
-            scores, prior = given
-            law = mechanism.law(scores, np.resize(prior, len(scores.values)))
-            drawn = [draw(scores, source, np.resize(prior, len(scores.values))) for _ in range(ALONE)]
-        elif isinstance(given, tuple):
-            at, bound, adjacency, above = given
-            queries = (at + above, at - above, at)
-            law = mechanism.law(queries, at, bound)
-            drawn = [_ended(mechanism, name, at, bound, adjacency, queries, source) for _ in range(ALONE)]
-        elif isinstance(given, Scores):
-            law, drawn = mechanism.law(given), [draw(given, source) for _ in range(ALONE)]
-        elif isinstance(given, ItemCounts):
-            law, drawn = mechanism.item_law(given, "b", ALONE), [draw(given, source) for _ in range(ALONE // 4)]
-        else:
-            law, drawn = mechanism.noise_law(given, ALONE), [draw(given, source) for _ in range(ALONE // 4)]
-        law = [law[outcome] for outcome in sorted(law)] if isinstance(law, Mapping) else law
-        return [mechanism.event, drawn, *map(float, law)]
 
     def _claim(self) -> Claim:
         event, same = self.mechanism.event, copy.deepcopy(self.mechanism).event
@@ -258,7 +271,7 @@ class _Mechanism:
                 self._compare(claim, laws, [(0, 1)], world)
         source = seeded(20261120)
         for adjacency, prior in itertools.product(ADJACENCIES, priors):
-            scores = self._votes_of(self._uneven, adjacency)
+            scores = _votes_of(_uneven(self._chosen), adjacency)
             law = self._law(scores, prior)
             stated = law if isinstance(law, Mapping) else dict(enumerate(law))
             drawn = [draw(scores, source, *self._prior(scores, prior)) for _ in range(self.draws // 2)]
@@ -271,16 +284,11 @@ class _Mechanism:
         """How many candidates it chooses."""
         return int(getattr(self.mechanism, "k", 1))
 
-    @property
-    def _uneven(self) -> tuple[int, ...]:
-        """Votes for a few more candidates than it chooses."""
-        return (6, 4, 3, 0, *range(1, self._chosen - 2))
-
     def _law(self, scores: Scores, prior: bool) -> Any:
         return self.mechanism.law(scores, *self._prior(scores, prior))
 
     def _law_of_votes(self, counts: Sequence[int], *, adjacency: Adjacency, prior: bool) -> Any:
-        return self._law(self._votes_of(counts, adjacency), prior)
+        return self._law(_votes_of(counts, adjacency), prior)
 
     @staticmethod
     def _prior(scores: Scores, prior: bool) -> tuple[FloatArray, ...]:
@@ -307,12 +315,6 @@ class _Mechanism:
                     counts,
                     {adjacency: moved if adjacency is Adjacency.REPLACE_ONE else gone for adjacency in ADJACENCIES},
                 )
-
-    @staticmethod
-    def _votes_of(counts: Sequence[int], adjacency: Adjacency, bound: int = 1) -> Scores:
-        """Votes that weigh ``bound`` each."""
-        width = WIDTHS[adjacency]
-        return Scores(list(counts), sensitivity=width * bound, adjacency=adjacency, squared_l2=width * bound**2)
 
     def _random_scores(self, count: int) -> Iterator[tuple[Scores, Scores]]:
         """Two to five candidates, any change within a bound, extreme ones and leads past the floor among them."""
@@ -351,7 +353,7 @@ class _Mechanism:
     def _pooled_scores(self, draw: Callable[..., Hashable], priors: Sequence[bool]) -> None:
         """Few draws in many worlds: two to twelve candidates, ties, long leads, every relation, bounds up to 2**20."""
         dice, source, pool = seeded(20261120), seeded(20261123), Pool()
-        stated = self._law(self._votes_of(self._uneven, ADJACENCIES[0]), prior=False)
+        stated = self._law(_votes_of(_uneven(self._chosen), ADJACENCIES[0]), prior=False)
         exact = isinstance(next(iter(stated.values() if isinstance(stated, Mapping) else stated)), Fraction)
         for number in range(self.worlds):
             prior = priors[dice.below(len(priors))]
@@ -748,19 +750,20 @@ def _ended(
     return next(ends, len(queries))
 
 
-def _with_other_numbers(mechanism: Any) -> Iterator[Any]:
-    """The same mechanism with one number of its own half as large, where it takes that."""
-    for each in fields(mechanism) if is_dataclass(mechanism) else ():
-        value = getattr(mechanism, each.name)
-        if each.init and isinstance(value, int | float | Fraction) and not isinstance(value, bool):
-            half = max(1, value // 2) if isinstance(value, int) else value / 2
-            with suppress(InputError):
-                yield replace(mechanism, **{each.name: half})
+def _asked_of(question: tuple[Construction, Any]) -> str:
+    construction, given = question
+    return f"{construction!r}, {_face(given)}"
 
 
-def _asked_of(question: tuple[Any, Any]) -> str:
-    mechanism, given = question
-    return f"{mechanism!r}, {_face(given)}"
+def _uneven(chosen: int) -> tuple[int, ...]:
+    """Votes for a few more candidates than are chosen."""
+    return (6, 4, 3, 0, *range(1, chosen - 2))
+
+
+def _votes_of(counts: Sequence[int], adjacency: Adjacency, bound: int = 1) -> Scores:
+    """Votes that weigh ``bound`` each."""
+    width = WIDTHS[adjacency]
+    return Scores(list(counts), sensitivity=width * bound, adjacency=adjacency, squared_l2=width * bound**2)
 
 
 def _face(values: Any) -> str:

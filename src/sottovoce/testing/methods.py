@@ -32,7 +32,7 @@ from sottovoce.privacy.unit import Adjacency
 from sottovoce.randomness import Randomness
 from sottovoce.testing import label_sessions as sessions
 from sottovoce.testing import label_worlds as worlds
-from sottovoce.testing.asked_alone import AskedAlone, taken
+from sottovoce.testing.asked_alone import OWN_DRAWS, AskedAlone, taken
 from sottovoce.testing.asked_first import (
     CROWD,
     DRAWS,
@@ -696,19 +696,22 @@ class _Method:
     def asked_alone(self) -> AskedAlone:
         """Questions that differ in one thing each, under every adjacency; few of them for a further option."""
         charged = self.method.private and self.method.reads is not Reads.NOTHING
-        usual = PRICES[0] if self._law is not None else DRAWN_PRICES[0]
+        prices = (*(DRAWN_PRICES if self._law is None else PRICES), *PURE)
+        every = [*itertools.product(CHANGES, prices)] if charged else []
+        plans = taken(every, lambda each: self._priced(each[0].adjacency, each[1]), self.subject, self.report)
+        first, most = dict(reversed(plans)), self.full or self.first
+        usual = [(change, price) for change, price in plans if first[change] == price]
         (public, _, _), (beside, _, _), *_ = ASKED
-        changes = taken(CHANGES if charged else (), lambda change: self._priced(change.adjacency, usual))
         questions: list[_Question] = [
-            (change, usual, labels, world, public, 1)
-            for change in changes[: None if self.first or self.full else 1]
+            (*plan, labels, world, public, 1)
+            for plan in usual[: None if most else 1]
             for labels, world in itertools.product((3, 2), (0, 1))
         ]
-        for change in changes[:1] if self.first or self.full else ():
-            prices = replace(usual, epsilon=1.5 * usual.epsilon), replace(usual, delta=usual.delta / 100)
-            questions += [(change, price, 3, 0, public, 1) for price in prices]
-            questions += [(change, usual, 3, 0, beside, 1)]
-            questions += [] if self.sampled else [(change, usual, 2, 1, public, CROWD)]
+        for change, price in usual[:1] if most else ():
+            others = replace(price, epsilon=1.5 * price.epsilon), replace(price, delta=price.delta / 100)
+            questions += [(change, other, 3, 0, public, 1) for other in others]
+            questions += [(change, price, 3, 0, beside, 1)]
+            questions += [] if self.sampled else [(change, price, 2, 1, public, CROWD)]
         return AskedAlone(questions, self._answer_to, self._question_in_words, self.subject, self.report)
 
     def _answer_to(self, question: _Question) -> Sequence[Any]:
@@ -716,13 +719,13 @@ class _Method:
         if (made := self._priced(change.adjacency, asked)) is None:
             return ["refused"]
         price, event = made
-        source = worlds.seeded(5)
+        tape, source = Tape(worlds.seeded(6)), worlds.seeded(5)
         experts, where = self._opposite(public, world, change, labels, times)
-        drawn = [self._choose(experts, price, source, where) for _ in range(DRAWS if self._law is None else 7)]
-        law = [] if self._law is None else np.exp(self._log_law(experts, price, where)).tolist()
-        tape = Tape(worlds.seeded(6))
         with running(tape):
-            drawn.append(self._choose(experts, price, tape.randomness, where))
+            drawn = [self._choose(experts, price, tape.randomness, where)]
+        draws = OWN_DRAWS if not tape.trace and not tape.draws else DRAWS if self._law is None else 7
+        drawn += [self._choose(experts, price, source, where) for _ in range(draws)]
+        law = [] if self._law is None else np.exp(self._log_law(experts, price, where)).tolist()
         return [price, event, drawn, tape.told, *law]
 
     def _question_in_words(self, question: _Question) -> str:

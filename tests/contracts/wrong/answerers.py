@@ -569,11 +569,39 @@ class KeepsItsUniverse(OneKeyword):
         return PureDP(self.epsilon)
 
     def draw(self, setting, experts, public, randomness):
-        key = experts.change, experts.adjacency
-        l1 = self.kept.setdefault(key, len(public.universe) * experts.change.widths)
-        counts = Counts(experts.keyword_counts(public.universe).values, l1=l1, adjacency=experts.adjacency)
-        noisy = Laplace(self.epsilon).release(counts, randomness)
+        counted = experts.keyword_counts(public.universe).values * self.weights(public)
+        l1 = self.kept.setdefault(self.key(setting), int(self.weights(public).sum()) * experts.change.widths)
+        noisy = Laplace(self.epsilon).release(Counts(counted, l1=l1, adjacency=experts.adjacency), randomness)
         return self.outcome(public.universe[int(np.argmax(noisy))], experts)
+
+    def weights(self, public):
+        return np.ones(len(public.universe), dtype=np.int64)
+
+    def key(self, setting):
+        return setting.change, setting.adjacency
+
+
+@dataclass(frozen=True)
+class KeepsItsAnswers(KeepsItsUniverse):
+    """The same, kept by everything but the number of keywords."""
+
+    kept: ClassVar[dict[object, int]] = {}
+
+    def key(self, setting):
+        return replace(setting, keywords=0)
+
+
+@dataclass(frozen=True)
+class KeepsItsWeights(KeepsItsUniverse):
+    """Keywords weigh what their letters are; all together are kept by all that is public of a setting."""
+
+    kept: ClassVar[dict[object, int]] = {}
+
+    def weights(self, public):
+        return np.array([len(word) for word in public.universe])
+
+    def key(self, setting):
+        return setting
 
 
 @dataclass(frozen=True)

@@ -21,16 +21,17 @@ from sottovoce.privacy.points import PrivatePoints, bound_of, grid_rows
 from sottovoce.privacy.unit import Adjacency
 from sottovoce.randomness import Randomness, SeededRandomness
 
+MADE_WITH = {
+    "adjacency": Adjacency.REPLACE_ONE,
+    "projection": PublicProjection.raw(2),
+    "levels": (Level(kappa=0.02, count_rho=0.01),) * 2,
+    "sum_rho": 0.05,
+}
+
 
 def made(cls, **options):
     """One of them, with two levels of cuts of points in a plane."""
-    parameters = {
-        "adjacency": Adjacency.REPLACE_ONE,
-        "projection": PublicProjection.raw(2),
-        "levels": (Level(kappa=0.02, count_rho=0.01),) * 2,
-        "sum_rho": 0.05,
-    }
-    return cls(**parameters | options)
+    return cls(**MADE_WITH | options)
 
 
 class SumsOfADrop(DPM):
@@ -66,6 +67,34 @@ class KeepsItsBound(DPM):
         told = super()._sums(sums, bound)
         least = self.kept.setdefault("bound", told.squared_l2)
         return VectorSum(sums, squared_l2=least, adjacency=told.adjacency, grid_step=told.grid_step)
+
+
+@dataclass(frozen=True)
+class KeepsTheFirstMade(DPM):
+    """How far a point moves its sums is settled when the first one is made."""
+
+    times: ClassVar[int] = 0
+
+    def __post_init__(self):
+        super().__post_init__()
+        if not type(self).times:
+            type(self).times = 2 if self.adjacency is Adjacency.REPLACE_ONE else 1
+
+    def _sums(self, sums, bound):
+        told = super()._sums(sums, bound)
+        norm = (self.times * bound) ** 2
+        return VectorSum(sums, squared_l2=norm, adjacency=told.adjacency, grid_step=told.grid_step)
+
+
+class KeepsItsRadius(DPM):
+    """The bound of its sums is kept by the adjacency, whatever the radius is."""
+
+    kept: ClassVar[dict[Adjacency, int]] = {}
+
+    def _sums(self, sums, bound):
+        told = super()._sums(sums, bound)
+        norm = self.kept.setdefault(self.adjacency, told.squared_l2)
+        return VectorSum(sums, squared_l2=norm, adjacency=told.adjacency, grid_step=told.grid_step)
 
 
 class HalvedCuts(DPM):

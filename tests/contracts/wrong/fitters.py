@@ -146,6 +146,70 @@ class KeepsItsDimension(Means):
 
 
 @dataclass(frozen=True)
+class Likest(Fitter):
+    """Right: noisy likenesses of records to every public text; of each label the likest text."""
+
+    name = "likest"
+    needs_delta = True
+    calibrated_parameters = ("multiplier",)
+    pool = "required"
+    gives = DemonstrationSupport
+    step = ClassMeansStep
+    multiplier: Positive | None = None
+
+    def calibrated(self, price, setting):
+        if self.multiplier is not None:
+            return self
+        least = RoundedGaussian.for_rho(price.epsilon, price.delta).noise_multiplier
+        return replace(self, multiplier=1.001 * least)
+
+    def event(self, setting):
+        return RoundedGaussian(self.multiplier).event
+
+    def most_texts(self, setting):
+        return setting.labels
+
+    def bound(self, setting, vectors):
+        """Each likeness to so many texts moves by a step's worth at most, of one label or of two."""
+        return setting.candidates * (LIMIT * setting.change.widths) ** 2
+
+    def fit(self, plan, private, public, randomness):
+        setting = plan.setting
+        vector = VectorSum(
+            private.sum_of(Likeness(setting.labels, public.vectors, floor=0.0, ceiling=1.0)),
+            squared_l2=self.bound(setting, public.vectors),
+            adjacency=setting.adjacency,
+            grid_step=Fraction(1, LIMIT),
+        )
+        noisy = np.array(RoundedGaussian(self.multiplier).release(vector, randomness).values)
+        best = np.argmax(noisy.reshape(setting.labels, -1), axis=1)
+        return DemonstrationSupport(tuple(Example(public.pool[int(at)], label) for label, at in enumerate(best)))
+
+
+@dataclass(frozen=True)
+class KeepsItsTexts(Likest):
+    """The bound is kept by everything but the number of public texts."""
+
+    kept: ClassVar[dict[object, int]] = {}
+
+    def bound(self, setting, vectors):
+        key = replace(setting, candidates=0)
+        return self.kept.setdefault(key, super().bound(setting, vectors))
+
+
+@dataclass(frozen=True)
+class KeepsItsLengths(Likest):
+    """More noise than likenesses need, by the longest coordinate of public vectors; kept by all that is public of a
+    setting, whichever texts they are."""
+
+    kept: ClassVar[dict[object, int]] = {}
+
+    def bound(self, setting, vectors):
+        weight = int(100 * np.abs(vectors[0]).max())
+        return self.kept.setdefault(setting, weight * super().bound(setting, vectors))
+
+
+@dataclass(frozen=True)
 class KeepsItsNorm(Means):
     """The norm of a change of one row is settled with the first plan, whatever the adjacency of the next one is."""
 

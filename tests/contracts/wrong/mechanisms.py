@@ -80,6 +80,85 @@ class KeepsItsTable(Exponential):
         return super().select(told, randomness, log_prior)
 
 
+class _Noise(Mechanism):
+    """Laplace noise, whose scale is the subclass's own."""
+
+    def release(self, counts: Counts, randomness: Randomness):
+        scale = self.scale(counts)
+        return tuple(value + sample_discrete_laplace(scale, randomness) for value in counts.values.tolist())
+
+    def noise_law(self, counts: Counts, reach: int):
+        rate = float(1 / self.scale(counts))
+        return np.tanh(rate / 2) * np.exp(-rate * np.abs(np.arange(-reach, reach + 1)))
+
+
+class KeepsAPlainTable(_Noise):
+    """No dataclass; its scale is kept for the same bound, whatever its epsilon is."""
+
+    kept: ClassVar[dict[object, Fraction]] = {}
+
+    def __init__(self, epsilon):
+        self.epsilon = epsilon
+
+    @property
+    def event(self):
+        return PureDP(self.epsilon)
+
+    def scale(self, counts):
+        return self.kept.setdefault((counts.l1, counts.adjacency), counts.l1 / exact(self.epsilon))
+
+
+@dataclass(frozen=True)
+class KeepsAShare(_Noise):
+    """One of so many releases of a budget; its scale is kept by epsilon and bound, whatever their number is."""
+
+    epsilon: float
+    releases: int = 1
+    kept: ClassVar[dict[object, Fraction]] = {}
+
+    @property
+    def event(self):
+        return PureDP(self.epsilon / self.releases)
+
+    def scale(self, counts):
+        key = self.epsilon, counts.l1, counts.adjacency
+        return self.kept.setdefault(key, counts.l1 * self.releases / exact(self.epsilon))
+
+
+@dataclass(frozen=True)
+class KeepsAnInnerScale(_Noise):
+    """Noise of another mechanism, whose scale is kept by the bound, whichever that is."""
+
+    noise: Laplace
+    kept: ClassVar[dict[object, Fraction]] = {}
+
+    @property
+    def event(self):
+        return self.noise.event
+
+    def scale(self, counts):
+        return self.kept.setdefault((counts.l1, counts.adjacency), self.noise.scale(counts))
+
+
+@dataclass(frozen=True)
+class KeepsTheFirstMade(_Noise):
+    """A step's noise is worked out when the first one is made, and kept for all."""
+
+    epsilon: float
+    unit: ClassVar[Fraction | None] = None
+
+    def __post_init__(self):
+        if type(self).unit is None:
+            type(self).unit = 1 / exact(self.epsilon)
+
+    @property
+    def event(self):
+        return PureDP(self.epsilon)
+
+    def scale(self, counts):
+        return counts.l1 * self.unit
+
+
 @dataclass(frozen=True)
 class FloatSampler(Exponential):
     """Softmax in float32, rounded to the grid of a 24-bit uniform: far candidates become impossible."""

@@ -423,6 +423,36 @@ class KeepsItsRate(Method):
         return Exponential(rate).select(experts.clipped_sum(2.0), randomness)
 
 
+class KeepsALargeRate(KeepsItsRate):
+    """The same, and takes no price below 2."""
+
+    kept: ClassVar[dict[float, float]] = {}
+
+    def event(self, price, adjacency):
+        if price.epsilon < 2:
+            raise ParameterError("epsilon", price.epsilon, "2 or more")
+        return super().event(price, adjacency)
+
+
+class DrawsAtAKeptRate(KeepsItsRate):
+    """States its law, and draws by a sampler of its own, at a rate that is kept by the price's epsilon."""
+
+    kept: ClassVar[dict[float, float]] = {}
+
+    def law(self, experts, price):
+        return self.law_at(experts, self.rate(price))
+
+    def law_at(self, experts, rate):
+        scores = experts.clipped_sum(2.0)
+        logits = rate * scores.values / scores.sensitivity
+        p = np.exp(logits - logits.max())
+        return p / p.sum()
+
+    def choose(self, experts, price, randomness):
+        p = self.law_at(experts, self.kept.setdefault(price.epsilon, self.rate(price)))
+        return int(min(np.searchsorted(np.cumsum(p), randomness.below(1 << 53) / (1 << 53), side="right"), len(p) - 1))
+
+
 @dataclass(frozen=True)
 class KeepsItsReach(_Poe):
     """The sensitivity is kept by all that is public of a question, but for the method's own choice."""
