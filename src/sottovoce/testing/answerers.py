@@ -111,8 +111,8 @@ OTHER_CASES: Final = (
     _Case(dimension=worlds.DIMENSION + 1),
     _Case(unit="person"),
 )
-"""Fewer public answers, with fewer keywords and with as many; as many of both, of other words; the other kind of ledger;
-one dimension more; and another unit."""
+"""Fewer public answers, with fewer keywords and with as many; as many of both, of other words; the other kind of
+ledger; one dimension more; and another unit."""
 _Question = tuple[Relation, Price, _Case, int, int]
 """A relation, a price, what else is public, which of two opposite worlds, and whether it is the smallest (0) or the
 largest (-1) that is planned."""
