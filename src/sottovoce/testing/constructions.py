@@ -7,15 +7,16 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Iterator, Mapping
+from contextlib import suppress
 from dataclasses import dataclass, fields, is_dataclass, replace
 from fractions import Fraction
 from typing import Any, final
 
-from sottovoce.errors import InputError
+from sottovoce.errors import SottoError
 
 
 @final
-@dataclass(frozen=True, repr=False)
+@dataclass(frozen=True, repr=False, eq=False)
 class Construction:
     """A class with its arguments.
 
@@ -45,10 +46,10 @@ class Construction:
         }
 
     def is_made(self) -> bool:
-        """Whether the class takes these arguments."""
+        """Whether the class takes these arguments: it may refuse them by any error."""
         try:
             self.make()
-        except InputError:
+        except (Exception, SottoError):
             return False
         return True
 
@@ -62,18 +63,23 @@ def construction_of(entry: Any, example: Mapping[str, Any] | None = None) -> tup
     """
     if isinstance(entry, type):
         defaults = {
-            name: parameter.default
-            for name, parameter in inspect.signature(entry).parameters.items()
+            parameter.name: parameter.default
+            for parameter in _parameters_of(entry)
             if parameter.default is not parameter.empty
         }
         return Construction(entry, {**defaults, **(example or {})}), []
-    named = [
-        name
-        for name, parameter in inspect.signature(type(entry)).parameters.items()
-        if parameter.kind in (parameter.POSITIONAL_OR_KEYWORD, parameter.KEYWORD_ONLY)
-    ]
+    named = [parameter.name for parameter in _parameters_of(type(entry))]
     arguments = {name: getattr(entry, name) for name in named if hasattr(entry, name)}
     return Construction(type(entry), arguments, entry), [name for name in named if name not in arguments]
+
+
+def _parameters_of(kind: type[Any]) -> list[inspect.Parameter]:
+    """What is told by name; nothing of a class that does not say."""
+    try:
+        every = inspect.signature(kind).parameters.values()
+    except ValueError:
+        return []
+    return [each for each in every if each.kind in (each.POSITIONAL_OR_KEYWORD, each.KEYWORD_ONLY)]
 
 
 def _others(value: Any) -> Iterator[Any]:
@@ -87,7 +93,5 @@ def _others(value: Any) -> Iterator[Any]:
     elif is_dataclass(value) and not isinstance(value, type):
         for each in fields(value):
             for other in _others(getattr(value, each.name)) if each.init else ():
-                try:
+                with suppress(Exception, SottoError):
                     yield replace(value, **{each.name: other})
-                except InputError:
-                    continue
