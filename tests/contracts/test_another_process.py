@@ -99,6 +99,28 @@ def test_what_a_copy_starts_ends_with_it():
     assert not runs(started)
 
 
+@pytest.mark.parametrize("signalled", [signal.SIGTERM, signal.SIGKILL])
+def test_a_copy_ends_with_the_process_that_asked(signalled):
+    asked = """
+import os, subprocess, sys, threading, time
+from sottovoce.testing.another_process import of_a_copy
+
+def stuck():
+    print(os.getpid(), subprocess.Popen(["sleep", "60"]).pid, flush=True)
+    threading.Event().wait()
+
+of_a_copy(stuck)
+"""
+    with subprocess.Popen([sys.executable, "-c", asked], stdout=subprocess.PIPE, text=True) as asking:
+        copies = [int(process) for process in asking.stdout.readline().split()]
+        assert all(map(runs, copies))
+        asking.send_signal(signalled)
+        until = time.monotonic() + 20
+        while time.monotonic() < until and any(map(runs, copies)):
+            time.sleep(0.05)
+        assert not any(map(runs, copies))
+
+
 def runs(process):
     """Whether it is there and is no zombie, which a container without an init process keeps."""
     try:

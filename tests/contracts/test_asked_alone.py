@@ -9,8 +9,9 @@ import numpy as np
 import pytest
 
 from sottovoce.errors import AssignmentError
+from sottovoce.methods.base import Price
 from sottovoce.testing import asked_alone
-from sottovoce.testing.asked_alone import AskedAlone, taken
+from sottovoce.testing.asked_alone import AskedAlone, other_prices, others_taken, taken
 from sottovoce.testing.report import ContractError, Report
 
 
@@ -114,8 +115,10 @@ def test_an_error_is_an_answer(error):
         raise error("always")
 
     told = compared(always)
-    assert [check.cases for check in told.checks] == ([3] if error is AssignmentError else [])
-    assert told.uncompared == []
+    assert told.checks == []
+    refused = ["an entry: questions asked alone, of which it takes none"]
+    raised = [f"an entry: a question ({number}), which raises" for number in (1, 2, 3)]
+    assert told.uncompared == (refused if error is AssignmentError else raised)
 
 
 def test_what_raises_in_a_copy_alone_is_listed_and_a_refusal_is_found():
@@ -172,6 +175,32 @@ def test_of_an_entry_whose_plans_raise_nothing_is_taken():
     assert taken([1, 2], raises, "an entry", report) == []
     assert report.uncompared == ["an entry: questions asked alone, of which it takes none"]
     assert taken([], raises, "an entry", again := Report("method", "an entry")) == again.uncompared == []
+
+
+def test_of_each_part_the_first_that_is_taken_is_another_one():
+    report = Report("method", "an entry")
+    others = {"epsilon": [1, 2], "delta": [3], "unit": [5, 4, 6], "texts": []}
+
+    def takes(question):
+        if question == 5:
+            raise ValueError("odd")
+        return question % 2 == 0
+
+    assert others_taken(others, takes, "an entry", report) == [2, 4]
+    assert report.uncompared == ["an entry: asked alone with another delta, texts, of which it takes none"]
+    assert others_taken({"epsilon": [2]}, takes, "an entry", again := Report("method", "an entry")) == [2]
+    assert again.uncompared == []
+
+
+@pytest.mark.parametrize("price", [Price(1.0, 1e-6), Price(2.0, 0.0), Price(0.1, 0.1)])
+def test_other_prices_differ_in_one_thing(price):
+    others = other_prices(price)
+    assert all((one.epsilon != price.epsilon, one.delta) == (True, price.delta) for one in others.pop("epsilon"))
+    assert {"delta"} <= others.keys() <= {"delta", "smaller delta"}
+    for one in (one for prices in others.values() for one in prices):
+        assert one.epsilon == price.epsilon
+        assert one.delta != price.delta
+        assert 0 < one.delta < 1
 
 
 def test_without_copies_all_is_taken(monkeypatch):

@@ -2,14 +2,49 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import InitVar, dataclass, field
+from enum import Enum
 from fractions import Fraction
+from typing import Any
 
 import numpy as np
 import pytest
 
+from sottovoce.mechanisms.base import Mechanism
 from sottovoce.mechanisms.laplace import Laplace
 from sottovoce.testing.constructions import construction_of
+
+
+class Choice(Enum):
+    FIRST = 1
+    SECOND = 2
+
+
+@dataclass(frozen=True)
+class Width:
+    """Inside an argument: refuses odd numbers by an error of Python's own, and may hold another one."""
+
+    width: int = 8
+    share: float = 0.0
+    next: Any = None
+
+    def __post_init__(self):
+        if self.width % 2:
+            raise ValueError("odd")
+
+
+class Plain(Mechanism):
+    """No dataclass."""
+
+    def __init__(self, epsilon, rounds=1):
+        self.epsilon, self.rounds = epsilon, rounds
+
+    def __eq__(self, other):
+        return (self.epsilon, self.rounds) == (other.epsilon, other.rounds)
+
+    __hash__ = None
+    event = None
+
 
 ONE = Laplace(1.0)
 
@@ -20,9 +55,15 @@ class Several:
     k: int = 1
     exact: bool = False
     share: Fraction = Fraction(1, 2)
+    aside: float = 0.0
     noise: Laplace = ONE
+    plain: object = None
+    choice: Choice = Choice.FIRST
+    levels: tuple = ()
     table: object = field(default_factory=lambda: np.zeros(3))
     name: str = "several"
+
+    event = None
 
 
 class Odd:
@@ -33,11 +74,14 @@ class Odd:
             raise ValueError("too small")
         self.rate = rate
 
+    event = None
+
 
 def values_of(construction):
+    made = {place: [other for other in others if other.is_made()] for place, others in construction.others().items()}
     return {
-        name: [other.arguments[name] for other in others if other.is_made()]
-        for name, others in construction.others().items()
+        place: [other.arguments[place.split(".")[0].split("[")[0]] for other in others]
+        for place, others in made.items()
     }
 
 
@@ -49,9 +93,27 @@ def test_each_argument_has_other_values():
         "k": [2],
         "exact": [True],
         "share": [Fraction(1, 4), Fraction(1)],
-        "noise": [Laplace(0.5), Laplace(2.0)],
+        "aside": [0.5, 1.0],
+        "noise.epsilon": [Laplace(0.5), Laplace(2.0)],
+        "choice": [Choice.SECOND],
     }
     assert construction.make().table.tolist() == [0, 0, 0]
+
+
+def test_what_is_inside_has_other_values_each_at_its_place():
+    inside = {"plain": Plain(0.7, 2), "levels": ((0.5, Width()),), "noise": None}
+    values = values_of(construction_of(Several, {"epsilon": 0.7, **inside})[0])
+    assert values["plain.epsilon"] == [Plain(0.35, 2), Plain(1.4, 2)]
+    assert values["plain.rounds"] == [Plain(0.7, 1), Plain(0.7, 3)]
+    assert values["levels[0][0]"] == [((0.25, Width()),), ((1.0, Width()),)]
+    assert values["levels[0][1].width"] == [((0.5, Width(4)),)]
+    assert values["levels[0][1].share"] == [((0.5, Width(8, 0.5)),), ((0.5, Width(8, 1.0)),)]
+
+
+def test_what_holds_itself_is_taken_apart_to_some_depth():
+    ring = Width()
+    object.__setattr__(ring, "next", ring)
+    assert "levels.next.width" in construction_of(Several, {"epsilon": 0.7, "levels": ring})[0].others()
 
 
 def test_an_instance_is_made_again_from_what_it_keeps():
@@ -63,14 +125,48 @@ def test_an_instance_is_made_again_from_what_it_keeps():
 
 def test_what_an_instance_does_not_keep_is_named():
     construction, lost = construction_of(Odd(0.7, 1.5))
-    assert lost == ["least"]
+    assert lost == ["epsilon", "*more", "least", "**others"]
     assert construction.arguments == {"rate": 1.5}
 
 
-def test_an_error_of_pythons_own_is_a_refusal():
-    construction, _ = construction_of(Several, {"epsilon": 0.7})
-    assert [other.is_made() for other in construction.others()["epsilon"]] == [True, True]
+@dataclass
+class Init:
+    seed: InitVar[int] = 2
+    epsilon: float = 0.7
 
+
+@dataclass(frozen=True)
+class New:
+    epsilon: float
+
+    def __new__(cls, *args, **options):
+        return super().__new__(cls)
+
+
+class Raises:
+    def __init__(self, rate):
+        pass
+
+    @property
+    def rate(self):
+        raise RuntimeError("none yet")
+
+
+@pytest.mark.parametrize(
+    ("one", "arguments", "missing"),
+    [
+        (Init(3), {"epsilon": 0.7}, ["seed"]),
+        (New(0.7), {"epsilon": 0.7}, []),
+        (Raises(1), {}, ["rate"]),
+        ({}, {}, []),
+    ],
+)
+def test_a_default_of_the_class_is_nothing_that_was_kept(one, arguments, missing):
+    construction, lost = construction_of(one)
+    assert (construction.arguments, lost) == (arguments, missing)
+
+
+def test_an_error_of_pythons_own_is_a_refusal():
     class Picky(Odd):
         def __init__(self, rate):
             super().__init__(0.7, rate)
@@ -79,7 +175,23 @@ def test_an_error_of_pythons_own_is_a_refusal():
     assert [other.is_made() for other in made.others()["rate"]] == [False, True]
 
 
-@pytest.mark.parametrize("kind", [dict, type("NoSignature", (dict,), {})])
-def test_a_class_that_says_nothing_has_no_arguments(kind):
-    construction, lost = construction_of(kind())
-    assert (construction.arguments, lost, construction.others()) == ({}, [], {})
+def test_what_is_made_and_has_no_event_is_refused():
+    class Lazy(Odd):
+        def __init__(self, rate):
+            self.rate = rate
+
+        @property
+        def event(self):
+            if self.rate < 1:
+                raise ValueError("too small")
+
+    made, _ = construction_of(Lazy(1.5))
+    assert [other.is_made() for other in made.others()["rate"]] == [False, True]
+
+
+def test_an_argument_without_words_has_a_place():
+    class Speechless:
+        def __repr__(self):
+            raise RuntimeError("none yet")
+
+    assert repr(construction_of(Several, {"epsilon": Speechless(), "k": 2})[0]).startswith("Several(k=2, ")

@@ -52,15 +52,10 @@ def token_parts(question):
 
 def questions_of(driven):
     """The questions, none of which is asked."""
-    with (
-        patch.object(asked_alone, "of_a_copy", side_effect=lambda ask: []),
-        patch(f"{type(driven).__module__}.taken", side_effect=taken),
+    with patch.object(
+        asked_alone, "of_a_copy", side_effect=lambda ask: ask() if getattr(ask, "__name__", "") == "which" else []
     ):
         return [question for question, _ in driven.asked_alone()._alone]
-
-
-def taken(questions, takes, *_):
-    return [question for question in questions if takes(question)]
 
 
 DRIVEN = {

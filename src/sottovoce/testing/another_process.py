@@ -3,8 +3,8 @@
 What an entry keeps of a question stays in its module or class for the rest of a process. A copy that was made before
 the question has none of it.
 
-Guarantee   What a copy says is what comes back, and nothing else: what it keeps stays there, and what it started ends
-            with it.
+Guarantee   What a copy says is what comes back, and nothing else: what it keeps stays there, and what it started in
+            its own group of processes ends with it. It ends with the process that asked.
 Assumes     Threads are not copied. A copy that waits for a pool of threads of the entry's own, which was used before
             it was made, stands still and is given up after half a minute.
 """
@@ -17,6 +17,7 @@ import os
 import selectors
 import signal
 import sys
+import threading
 import time
 import warnings
 from collections.abc import Callable
@@ -52,25 +53,29 @@ def of_a_copy(ask: Callable[[], Any]) -> Any:
     if not hasattr(os, "fork"):
         raise NoAnswerError("this system copies no process")
     reading, writing = os.pipe()
+    asked, asking = os.pipe()  # nothing is ever written: it ends with this process
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", DeprecationWarning)  # of threads, which the copy does not use
             copy = os.fork()
     except OSError as error:
-        os.close(reading)
-        os.close(writing)
+        for end in (reading, writing, asked, asking):
+            os.close(end)
         raise NoAnswerError(f"this system copies no process ({error.strerror})") from None
     if not copy:
         os.close(reading)
-        _say(ask, writing)
+        os.close(asking)
+        _say(ask, writing, asked)
     _of_its_own_group(copy)
     os.close(writing)
+    os.close(asked)
     try:
         told = _told(reading)
     finally:
         os.close(reading)
         with suppress(ProcessLookupError, PermissionError):
             os.killpg(copy, signal.SIGKILL)  # with what it started
+        os.close(asking)
         with suppress(ChildProcessError):  # where such signals are ignored, nobody is waited for
             os.waitpid(copy, 0)
     if not told.endswith(END):
@@ -97,10 +102,18 @@ def _told(reading: int) -> bytes:
     return told
 
 
-def _say(ask: Callable[[], Any], writing: int) -> None:
+def _ends_with(asked: int) -> None:
+    """Waits for the end of the process that asked: a signal to its group does not reach this one."""
+    os.read(asked, 1)
+    os.killpg(0, signal.SIGKILL)
+
+
+def _say(ask: Callable[[], Any], writing: int, asked: int) -> None:
     """The copy's part; it does not return."""
     try:
         _of_its_own_group(0)
+        warnings.filterwarnings("ignore", message=".*fork", category=DeprecationWarning)  # of this thread
+        threading.Thread(target=_ends_with, args=[asked], daemon=True).start()
         gc.disable()
         if "torch" in sys.modules:
             sys.modules["torch"].set_num_threads(1)  # its threads are not copied

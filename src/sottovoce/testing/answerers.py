@@ -39,7 +39,7 @@ from sottovoce.testing.accepted_prices import accepted
 from sottovoce.testing.answer_candidates import candidates
 from sottovoce.testing.answer_road import road
 from sottovoce.testing.answer_worlds import CROWDS, RELATIONS, Neighbourhood, Relation, World, Writing
-from sottovoce.testing.asked_alone import AskedAlone, taken
+from sottovoce.testing.asked_alone import REFUSED, AskedAlone, other_prices, others_taken, taken
 from sottovoce.testing.asked_first import NOBODY, PLANS, Beside, follows_the_order, nobody_alike, plans_alike
 from sottovoce.testing.claims import FloatArray, is_empty
 from sottovoce.testing.draw_losses import Losses, law_of, losses_of, too_far
@@ -103,16 +103,14 @@ class _Case:
 USUAL: Final = _Case()
 _FIRST, _SECOND, _THIRD, _LONGEST = worlds.POOL
 _JOINED, *_ELSE = worlds.OTHERS
-OTHER_CASES: Final = (
-    _Case((_FIRST, _SECOND, _THIRD)),
-    _Case((_JOINED, _SECOND, _LONGEST)),
-    _Case(tuple(_ELSE)),
-    _Case(adds_epsilons=False),
-    _Case(dimension=worlds.DIMENSION + 1),
-    _Case(unit="person"),
-)
-"""Fewer public answers, with fewer keywords and with as many; as many of both, of other words; the other kind of
-ledger; one dimension more; and another unit."""
+OTHER_CASES: Final = {
+    "number of public answers and keywords": _Case((_FIRST, _SECOND, _THIRD)),
+    "number of public answers": _Case((_JOINED, _SECOND, _LONGEST)),
+    "word in public answers": _Case(tuple(_ELSE)),
+    "kind of ledger": _Case(adds_epsilons=False),
+    "dimension": _Case(dimension=worlds.DIMENSION + 1),
+    "unit": _Case(unit="person"),
+}
 _Question = tuple[Relation, Price, _Case, int, int]
 """A relation, a price, what else is public, which of two opposite worlds, and whether it is the smallest (0) or the
 largest (-1) that is planned."""
@@ -252,17 +250,24 @@ class _Answerer:
             (*plan, USUAL, world, -1) for plan in usual[: None if most else 1] for world in (0, 1)
         ]
         for relation, price in usual[:1] if most else ():
-            others = replace(price, epsilon=1.5 * price.epsilon), replace(price, delta=price.delta / 100)
-            questions += [(relation, other, USUAL, 0, -1) for other in others]
-            questions += [(relation, price, case, 0, -1) for case in OTHER_CASES]
+            others: dict[str, list[_Question]] = {
+                part: [(relation, other, USUAL, 0, -1) for other in prices]
+                for part, prices in other_prices(price).items()
+            }
+            for part, case in OTHER_CASES.items():
+                others[part] = [(relation, price, case, 0, -1)]
+            questions += others_taken(others, self._planned_for, self.subject, self.report)
             questions += [(relation, price, USUAL, 0, 0)]
         return AskedAlone(questions, self._answer_to, _question_in_words, self.subject, self.report)
 
+    def _planned_for(self, question: _Question) -> list[tuple[AnswerPlan, int]]:
+        relation, price, case, _, _ = question
+        return self._planned(price, relation, case)
+
     def _answer_to(self, question: _Question) -> Sequence[Any]:
-        relation, price, case, world, size = question
-        planned = self._planned(price, relation, case)
-        if not planned:
-            return ["refused"]
+        relation, _, case, world, size = question
+        if not (planned := self._planned_for(question)):
+            return [REFUSED]
         plan, experts = planned[size]
         data = _opposite(experts)[world]
         tape, outcome = self._draw(plan, relation, data, randomness=seeded(3), answers=case.answers)

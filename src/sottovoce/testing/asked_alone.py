@@ -5,7 +5,8 @@ Guarantee   What is kept of other questions shows if it changes what is said to 
             told, and what is drawn by one source of noise are compared, so that a kept bound shows, too large a one as
             well.
             Each public part of a question is another one in at least one question that is the same in all others, so
-            that it shows if what is kept is kept without this part. Of clusterings that is the adjacency alone.
+            that it shows if what is kept is kept without this part. A part of which an entry takes no other one is
+            listed.
 Assumes     Nothing was asked of the entry before. Of an entry that is checked a second time in one process, what was
             kept of the first is in the copies already.
 """
@@ -13,14 +14,16 @@ Assumes     Nothing was asked of the entry before. Of an entry that is checked a
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
+from dataclasses import replace
 from functools import partial
 from typing import Any, Final, TypeVar, final
 
 import numpy as np
 
 from sottovoce.errors import InputError, SottoError
+from sottovoce.methods.base import Price
 from sottovoce.testing.another_process import NoAnswerError, of_a_copy
 from sottovoce.testing.fingerprints import fingerprint
 from sottovoce.testing.report import ContractError, Report
@@ -32,6 +35,9 @@ OWN_DRAWS: Final = 300
 RAISED: Final = "raised"
 """What is said where an entry ends in an error. In a copy alone that is no answer: what holds a card or a connection
 cannot always be used in one."""
+REFUSED: Final = "refused"
+"""What is said where an entry refuses a question."""
+NONE: Final = "questions asked alone, of which it takes none"
 FOLLOWS: Final = (
     "another answer is given in a process in which nothing else was asked: it keeps state between questions"
 )
@@ -83,33 +89,69 @@ class AskedAlone:
                 self._report.not_compared(f"{self._subject}: {raised}")
             elif not _alike(here, alone):
                 raise ContractError("state", self._subject, FOLLOWS, self._shown(question))
-        if answered := sum(alone != [RAISED] for _, alone in self._alone):
+            elif alone == [RAISED]:
+                self._report.not_compared(f"{self._subject}: a question ({self._shown(question)}), which raises")
+        if answered := sum(alone not in ([RAISED], [REFUSED]) for _, alone in self._alone):
             self._report.kept("state", answered, "questions answered as they are alone")
+        elif all(alone == [REFUSED] for _, alone in self._alone) and self._alone:
+            self._report.not_compared(f"{self._subject}: {NONE}")
+
+
+def other_prices(price: Price) -> dict[str, list[Price]]:
+    """Prices that differ from one in epsilon or in delta, larger and smaller ones to be tried in turn."""
+    epsilons = [replace(price, epsilon=times * price.epsilon) for times in (1.5, 1 / 1.5, 10, 0.1)]
+    if not price.delta:
+        small, smaller = ([replace(price, delta=delta)] for delta in (1e-3, 1e-6))
+        return {"epsilon": epsilons, "delta": small, "smaller delta": smaller}
+    deltas = [replace(price, delta=times * price.delta) for times in (0.01, 100, 0.5, 2) if times * price.delta < 1]
+    return {"epsilon": epsilons, "delta": deltas}
+
+
+def others_taken(
+    others: Mapping[str, Sequence[Q]], takes: Callable[[Q], object], subject: str, report: Report
+) -> list[Q]:
+    """Of each part of a question the first other one that an entry takes; a part without one is listed."""
+    every = [question for questions in others.values() for question in questions]
+    found = {id(question) for question in _of_those(every, takes)}
+    first = {part: [each for each in questions if id(each) in found][:1] for part, questions in others.items()}
+    if without := [part for part, questions in first.items() if not questions]:
+        report.not_compared(f"{subject}: asked alone with another {', '.join(without)}, of which it takes none")
+    return [question for questions in first.values() for question in questions]
 
 
 def taken(questions: Sequence[Q], takes: Callable[[Q], object], subject: str, report: Report) -> list[Q]:
+    """Those that an entry takes; that there are none is listed."""
+    found = _of_those(questions, takes)
+    if questions and not found:
+        report.not_compared(f"{subject}: {NONE}")
+    return found
+
+
+def _of_those(questions: Sequence[Q], takes: Callable[[Q], object]) -> list[Q]:
     """Those that an entry takes. It is asked in a copy, since to plan is to ask; without one, all."""
 
     def which() -> list[int]:
-        with suppress(Exception, SottoError):  # a plan that raises anything raises it again where plans are checked
-            return [place for place, question in enumerate(questions) if takes(question)]
-        return []
+        return [place for place, question in enumerate(questions) if _takes(takes, question)]
 
     try:
-        found = [questions[place] for place in of_a_copy(which)]
+        return [questions[place] for place in of_a_copy(which)]
     except NoAnswerError:
         return list(questions)
-    if questions and not found:
-        report.not_compared(f"{subject}: questions asked alone, of which it takes none")
-    return found
+
+
+def _takes(takes: Callable[[Q], object], question: Q) -> bool:
+    """A plan that raises anything raises it again where plans are checked."""
+    with suppress(Exception, SottoError):
+        return bool(takes(question))
+    return False
 
 
 def _said(ask: Callable[[Q], Sequence[Any]], question: Q) -> list[Any]:
     """What is said: numbers as they are, a hash of everything else."""
     try:
         return [part if isinstance(part, float) else _hash(part) for part in ask(question)]
-    except InputError as refusal:
-        return [type(refusal).__name__]
+    except InputError:
+        return [REFUSED]
     except (Exception, SottoError):
         return [RAISED]
 

@@ -1,4 +1,4 @@
-"""How a mechanism is made, and the same with one argument changed: a value is known where it was made alone.
+"""How a mechanism is made, and the same with one value changed: what is kept of one shows in another made alone.
 
 Guarantee   Of a class nothing is made here: whoever asks makes it, in a copy of the process where none was made before.
 """
@@ -6,13 +6,21 @@ Guarantee   Of a class nothing is made here: whoever asks makes it, in a copy of
 from __future__ import annotations
 
 import inspect
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, fields, is_dataclass, replace
+from enum import Enum
 from fractions import Fraction
-from typing import Any, final
+from functools import partial
+from typing import Any, Final, final
 
 from sottovoce.errors import SottoError
+from sottovoce.mechanisms.base import Mechanism
+
+DEEPEST: Final = 3
+"""How far inside an argument values are changed."""
+Other = tuple[str, Any]
+"""Where a value is that is another one, and the argument with it."""
 
 
 @final
@@ -35,20 +43,26 @@ class Construction:
         return self.kind(**self.arguments) if self.instance is None else self.instance
 
     def __repr__(self) -> str:
-        return f"{self.kind.__name__}({', '.join(f'{name}={value!r}' for name, value in self.arguments.items())})"
+        shown = []
+        for name, value in self.arguments.items():
+            try:
+                shown.append(f"{name}={value!r}")
+            except Exception:  # of an object of somebody's own
+                shown.append(f"{name}=...")
+        return f"{self.kind.__name__}({', '.join(shown)})"
 
     def others(self) -> dict[str, list[Construction]]:
-        """With another value of one argument each: by its name, those that are to be tried in turn."""
-        return {
-            name: [Construction(self.kind, {**self.arguments, name: other}) for other in _others(value)]
-            for name, value in self.arguments.items()
-            if [*_others(value)]
-        }
+        """With another value each: by its place, those that are to be tried in turn."""
+        found: dict[str, list[Construction]] = {}
+        for name, value in self.arguments.items():
+            for place, other in _others(value, name):
+                found.setdefault(place, []).append(Construction(self.kind, {**self.arguments, name: other}))
+        return found
 
     def is_made(self) -> bool:
-        """Whether the class takes these arguments: it may refuse them by any error."""
+        """Whether the class takes these arguments, and has an event then: it may refuse them by any error."""
         try:
-            self.make()
+            self.make().event  # noqa: B018
         except (Exception, SottoError):
             return False
         return True
@@ -65,33 +79,79 @@ def construction_of(entry: Any, example: Mapping[str, Any] | None = None) -> tup
         defaults = {
             parameter.name: parameter.default
             for parameter in _parameters_of(entry)
-            if parameter.default is not parameter.empty
+            if parameter.default is not parameter.empty and parameter.kind in _NAMED
         }
         return Construction(entry, {**defaults, **(example or {})}), []
-    named = [parameter.name for parameter in _parameters_of(type(entry))]
-    arguments = {name: getattr(entry, name) for name in named if hasattr(entry, name)}
-    return Construction(type(entry), arguments, entry), [name for name in named if name not in arguments]
+    every = _parameters_of(type(entry))
+    if is_dataclass(entry) and not all(parameter.kind in _NAMED for parameter in every):
+        names = [each.name for each in fields(entry) if each.init]  # its own ``__new__`` says less
+    else:
+        names = [("", "", "*", "", "**")[parameter.kind] + parameter.name for parameter in every]
+    arguments: dict[str, Any] = {}
+    for name in names:
+        with suppress(Exception):
+            if _keeps(entry, name):
+                arguments[name] = getattr(entry, name)
+    return Construction(type(entry), arguments, entry), [name for name in names if name not in arguments]
 
 
-def _parameters_of(kind: type[Any]) -> list[inspect.Parameter]:
-    """What is told by name; nothing of a class that does not say."""
+_NAMED: Final = (inspect.Parameter.POSITIONAL_OR_KEYWORD, inspect.Parameter.KEYWORD_ONLY)
+
+
+def _parameters_of(kind: type[Any]) -> Sequence[inspect.Parameter]:
+    """Those of its constructor; none of a class that does not say."""
     try:
-        every = inspect.signature(kind).parameters.values()
+        return [*inspect.signature(kind).parameters.values()]
     except ValueError:
         return []
-    return [each for each in every if each.kind in (each.POSITIONAL_OR_KEYWORD, each.KEYWORD_ONLY)]
 
 
-def _others(value: Any) -> Iterator[Any]:
-    """Other values than this one: the other truth, a smaller or a larger number, or what is made of such."""
+def _keeps(entry: Any, name: str) -> bool:
+    """Whether a name is the instance's own, or worked out from what it has; a default of its class is neither."""
+    if is_dataclass(entry):
+        return name in {each.name for each in fields(entry)}
+    kept = inspect.getattr_static(entry, name)
+    return name in getattr(entry, "__dict__", {}) or hasattr(kept, "__get__")
+
+
+def _others(value: Any, place: str, depth: int = 0) -> Iterator[Other]:
+    """With another truth, number or choice: a smaller one and a larger one, also of what is inside."""
     if isinstance(value, bool):
-        yield not value
+        yield place, not value
+    elif isinstance(value, Enum):
+        yield from ((place, other) for other in type(value) if other is not value)
     elif isinstance(value, int):
-        yield from (other for other in (max(1, value // 2), value + 1) if other != value)
+        yield from ((place, other) for other in (max(1, value // 2), value + 1) if other != value)
     elif isinstance(value, float | Fraction):
-        yield from (value / 2, value * 2)
-    elif is_dataclass(value) and not isinstance(value, type):
-        for each in fields(value):
-            for other in _others(getattr(value, each.name)) if each.init else ():
+        yield from ((place, other) for other in ((value / 2, value * 2) if value else (0.5, 1.0)))
+    elif depth < DEEPEST:
+        for inner, part, whole in _parts_of(value):
+            for where, other in _others(part, f"{place}{inner}", depth + 1):
                 with suppress(Exception, SottoError):
-                    yield replace(value, **{each.name: other})
+                    yield where, whole(other)
+
+
+def _parts_of(value: Any) -> Iterator[tuple[str, Any, Callable[[Any], Any]]]:
+    """What is inside: its place, itself, and what makes the whole of another one."""
+    if type(value) in (tuple, list):
+        for at, part in enumerate(value):
+            yield f"[{at}]", part, partial(_with_item, value, at)
+    elif is_dataclass(value) and not isinstance(value, type):
+        for name in (each.name for each in fields(value) if each.init):
+            yield f".{name}", getattr(value, name), partial(_with_field, value, name)
+    elif isinstance(value, Mechanism):
+        made, lost = construction_of(value)
+        for name, part in made.arguments.items() if not lost else ():
+            yield f".{name}", part, partial(_with_argument, made, name)
+
+
+def _with_item(whole: Any, at: int, other: Any) -> Any:
+    return type(whole)([*whole[:at], other, *whole[at + 1 :]])
+
+
+def _with_field(whole: Any, name: str, other: Any) -> Any:
+    return replace(whole, **{name: other})
+
+
+def _with_argument(whole: Construction, name: str, other: Any) -> Any:
+    return whole.kind(**{**whole.arguments, name: other})

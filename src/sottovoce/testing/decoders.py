@@ -36,7 +36,7 @@ from sottovoce.randomness import Randomness
 from sottovoce.synthesis.config import SynthesisConfig, plan_of
 from sottovoce.testing import text_sessions as sessions
 from sottovoce.testing import text_worlds as worlds
-from sottovoce.testing.asked_alone import OWN_DRAWS, AskedAlone, taken
+from sottovoce.testing.asked_alone import OWN_DRAWS, REFUSED, AskedAlone, other_prices, others_taken, taken
 from sottovoce.testing.asked_first import (
     CROWD,
     DRAWS,
@@ -150,9 +150,12 @@ def check_decoder(
 _Order = tuple[int, int, int, str]
 """Tokens, experts, texts and the unit of a run."""
 ORDER: Final[_Order] = (1, EXPERTS, 1, "record")
-OTHER_ORDERS: Final[tuple[_Order, ...]] = (
-    (2, EXPERTS, 1, "record"), (1, OTHER_EXPERTS, 1, "record"), (1, EXPERTS, 2, "record"), (1, EXPERTS, 1, "person"),
-)  # fmt: skip
+OTHER_ORDERS: Final[Mapping[str, _Order]] = {
+    "number of tokens": (2, EXPERTS, 1, "record"),
+    "number of experts": (1, OTHER_EXPERTS, 1, "record"),
+    "number of texts": (1, EXPERTS, 2, "record"),
+    "unit": (1, EXPERTS, 1, "person"),
+}
 """Another number or unit each."""
 _Question = tuple[Adjacency, Price, _Order, Sequence[float], Sequence[str]]
 """An adjacency, a price, a run, the public row of a token, and what experts say beside it."""
@@ -229,17 +232,25 @@ class _Decoder:
             (*plan, ORDER, public, said) for plan in (usual if every else usual[:1]) for said in OPPOSITE
         ]
         for adjacency, price in usual[:1] if every else ():
-            prices = replace(price, epsilon=1.5 * price.epsilon), replace(price, delta=1e-3), replace(price, delta=1e-6)
-            questions += [(adjacency, each, ORDER, public, OPPOSITE[0]) for each in prices]
-            questions += [(adjacency, price, order, public, OPPOSITE[0]) for order in OTHER_ORDERS]
+            others: dict[str, list[_Question]] = {
+                part: [(adjacency, each, ORDER, public, OPPOSITE[0]) for each in prices]
+                for part, prices in other_prices(price).items()
+            }
+            for part, order in OTHER_ORDERS.items():
+                others[part] = [(adjacency, price, order, public, OPPOSITE[0])]
+            questions += others_taken(others, self._planned, self.subject, self.report)
             questions += [(adjacency, price, ORDER, beside, OPPOSITE[0])]
             questions += [(adjacency, price, ORDER, public, said) for said in (FIRST_OR_END[1], OPPOSITE[1] * CROWD)]
         return AskedAlone(questions, self._answer_to, _question_in_words, self.subject, self.report)
 
+    def _planned(self, question: _Question) -> DecodingPlan | None:
+        adjacency, price, (tokens, experts, texts, unit), _, _ = question
+        return self._plan(adjacency, price, tokens, experts, texts, unit)
+
     def _answer_to(self, question: _Question) -> Sequence[Any]:
-        adjacency, price, (tokens, experts, texts, unit), public, said = question
-        if (plan := self._plan(adjacency, price, tokens, experts, texts, unit)) is None:
-            return ["refused"]
+        _, _, _, public, said = question
+        if (plan := self._planned(question)) is None:
+            return [REFUSED]
         tape = Tape(seeded(4))
         with running(tape):
             chooser = worlds.chooser_of(plan, tape.randomness)

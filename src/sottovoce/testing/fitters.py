@@ -32,7 +32,7 @@ from sottovoce.privacy.unit import Adjacency
 from sottovoce.testing import fit_sessions as sessions
 from sottovoce.testing import fit_worlds as worlds
 from sottovoce.testing.accepted_prices import accepted
-from sottovoce.testing.asked_alone import AskedAlone, taken
+from sottovoce.testing.asked_alone import REFUSED, AskedAlone, other_prices, others_taken, taken
 from sottovoce.testing.asked_first import PLANS, Beside, follows_the_order, plans_alike
 from sottovoce.testing.claims import FloatArray, is_empty
 from sottovoce.testing.draw_losses import Losses, law_of, losses_of, too_far
@@ -184,24 +184,38 @@ class _Fitter:
             (*plan, self.usual, world) for plan in usual[: None if most else 1] for world in (0, 1)
         ]
         for relation, price in usual[:1] if most else ():
-            prices = replace(price, epsilon=1.5 * price.epsilon), replace(price, delta=price.delta / 100)
-            questions += [(relation, other, self.usual, 0) for other in prices]
             case = self.usual
-            others = [replace(case, adds_epsilons=False), replace(case, unit="person")]
-            others += [replace(case, labels=case.labels + 1), replace(case, dimension=case.dimension + 1)]
-            others += [replace(case, candidates=candidates) for candidates in self.candidates[1:]]
+            others: dict[str, list[_Question]] = {
+                part: [(relation, other, case, 0) for other in prices] for part, prices in other_prices(price).items()
+            }
+            cases = {
+                "kind of ledger": replace(case, adds_epsilons=False),
+                "unit": replace(case, unit="person"),
+                "number of labels": replace(case, labels=case.labels + 1),
+                "dimension": replace(case, dimension=case.dimension + 1),
+            }
             if case.candidates:
-                others += [replace(case, candidates=case.candidates - 1), replace(case, other_texts=True)]
-            questions += [(relation, price, other, 0) for other in others]
-            questions += [(relation, price, case, 2)]
+                cases["number of public texts"] = replace(case, candidates=case.candidates - 1)
+                cases["text among public ones"] = replace(case, other_texts=True)
+            for candidates in self.candidates[1:]:
+                cases[f"number of public texts than {case.candidates}"] = replace(case, candidates=candidates)
+            for part, other in cases.items():
+                others[part] = [(relation, price, other, 0)]
+            others["number of units"] = [(relation, price, case, 2)]
+            questions += others_taken(others, self._planned_for, self.subject, self.report)
         return AskedAlone(questions, self._answer_to, _question_in_words, self.subject, self.report)
 
-    def _answer_to(self, question: _Question) -> Sequence[Any]:
+    def _planned_for(self, question: _Question) -> tuple[FitPlan, World] | None:
         relation, price, case, number = question
+        plan, others = self._planned(relation, len(ASKED_OF[number]), price, case)
+        return None if plan is None else (plan, others)
+
+    def _answer_to(self, question: _Question) -> Sequence[Any]:
+        relation, _, case, number = question
         world = ASKED_OF[number]
-        plan, others = self._planned(relation, len(world), price, case)
-        if plan is None:
-            return ["refused"]
+        if (planned := self._planned_for(question)) is None:
+            return [REFUSED]
+        plan, others = planned
         tape, support = self._run(plan, relation, (*others, *world), None, other_texts=case.other_texts)
         return [plan.event, plan.charge, plan.parameters, plan.report, tape.told, support]
 

@@ -26,7 +26,8 @@ from sottovoce.privacy.aggregates import Counts, ItemCounts, Scores, VectorSum
 from sottovoce.privacy.points import PrivatePoints
 from sottovoce.privacy.unit import DROP, SWAP, Adjacency, is_drop
 from sottovoce.randomness import Randomness
-from sottovoce.testing.asked_alone import AskedAlone, taken
+from sottovoce.testing.another_process import NoAnswerError, of_a_copy
+from sottovoce.testing.asked_alone import AskedAlone, others_taken
 from sottovoce.testing.claims import DELTA_SLACK, Claim, FloatArray, claim_of, excess, joined
 from sottovoce.testing.clusterings import asked_alone, check_clustering, clustered, points_of
 from sottovoce.testing.constructions import Construction, construction_of
@@ -132,14 +133,13 @@ def check_mechanism(
 
 def _asked_alone(construction: Construction, name: str, takes: Any, report: Report) -> AskedAlone:
     """Releases that differ in one thing each, and their laws; each by a mechanism that is made in its copy."""
-    subject, every = repr(construction), construction.others()
-    made = taken([other for others in every.values() for other in others], Construction.is_made, subject, report)
-    varied = [next((other for other in others if other in made), None) for others in every.values()]
+    subject = repr(construction)
+    others = others_taken(construction.others(), Construction.is_made, subject, report)
     if takes is PrivatePoints:
-        return asked_alone(construction, [other for other in varied if other is not None], name, report)
+        return asked_alone(construction, others, name, report)
     given = _questions(construction, takes)
     questions = [(construction, each) for each in given]
-    questions += [(other, given[0]) for other in varied if other is not None]
+    questions += [(other, given[0]) for other in others]
     return AskedAlone(questions, partial(_answer_to, name), _asked_of, subject, report)
 
 
@@ -147,8 +147,7 @@ def _questions(construction: Construction, takes: Any) -> Sequence[Any]:
     """What it releases of: the usual one, then the same with other numbers, bounds, adjacencies, a prior."""
     usual, *others = ADJACENCIES
     if takes is Scores:
-        k = construction.arguments.get("k", getattr(construction.kind, "k", 1))
-        uneven = _uneven(k if isinstance(k, int) else 1)
+        uneven = _uneven(_chosen_of(construction))
         made = partial(_votes_of, uneven)
         bare = Scores(list(uneven), sensitivity=2, adjacency=usual)
         other = [_votes_of(uneven[::-1], usual), made(usual, 20), bare, *map(made, others)]
@@ -178,6 +177,14 @@ def _questions(construction: Construction, takes: Any) -> Sequence[Any]:
     return [*every, *((at, bound, adjacency, 0) for adjacency in others)]
 
 
+def _chosen_of(construction: Construction) -> int:
+    """How many candidates it chooses; a class is made in a copy, to be asked."""
+    try:
+        return int(of_a_copy(lambda: int(getattr(construction.make(), "k", 1))))
+    except NoAnswerError:
+        return 1  # nothing is asked alone
+
+
 def _answer_to(name: str, question: tuple[Construction, Any]) -> Sequence[Any]:
     """Some draws by one source of noise, and the law."""
     construction, given = question
@@ -198,7 +205,7 @@ def _answer_to(name: str, question: tuple[Construction, Any]) -> Sequence[Any]:
         law, drawn = mechanism.item_law(given, "b", ALONE), [draw(given, source) for _ in range(ALONE // 4)]
     else:
         law, drawn = mechanism.noise_law(given, ALONE), [draw(given, source) for _ in range(ALONE // 4)]
-    law = [law[outcome] for outcome in sorted(law)] if isinstance(law, Mapping) else law
+    law = [law[outcome] for outcome in sorted(law, key=repr)] if isinstance(law, Mapping) else law
     return [mechanism.event, drawn, *map(float, law)]
 
 

@@ -32,7 +32,7 @@ from sottovoce.privacy.unit import Adjacency
 from sottovoce.randomness import Randomness
 from sottovoce.testing import label_sessions as sessions
 from sottovoce.testing import label_worlds as worlds
-from sottovoce.testing.asked_alone import OWN_DRAWS, AskedAlone, taken
+from sottovoce.testing.asked_alone import OWN_DRAWS, REFUSED, AskedAlone, other_prices, others_taken, taken
 from sottovoce.testing.asked_first import (
     CROWD,
     DRAWS,
@@ -708,16 +708,23 @@ class _Method:
             for labels, world in itertools.product((3, 2), (0, 1))
         ]
         for change, price in usual[:1] if most else ():
-            others = replace(price, epsilon=1.5 * price.epsilon), replace(price, delta=price.delta / 100)
-            questions += [(change, other, 3, 0, public, 1) for other in others]
+            others: dict[str, list[_Question]] = {
+                part: [(change, other, 3, 0, public, 1) for other in prices]
+                for part, prices in other_prices(price).items()
+            }
+            questions += others_taken(others, self._takes, self.subject, self.report)
             questions += [(change, price, 3, 0, beside, 1)]
             questions += [] if self.sampled else [(change, price, 2, 1, public, CROWD)]
         return AskedAlone(questions, self._answer_to, self._question_in_words, self.subject, self.report)
 
+    def _takes(self, question: _Question) -> bool:
+        change, asked, *_ = question
+        return self._priced(change.adjacency, asked) is not None
+
     def _answer_to(self, question: _Question) -> Sequence[Any]:
         change, asked, labels, world, public, times = question
         if (made := self._priced(change.adjacency, asked)) is None:
-            return ["refused"]
+            return [REFUSED]
         price, event = made
         tape, source = Tape(worlds.seeded(6)), worlds.seeded(5)
         experts, where = self._opposite(public, world, change, labels, times)

@@ -97,6 +97,16 @@ class KeepsItsRadius(DPM):
         return VectorSum(sums, squared_l2=norm, adjacency=told.adjacency, grid_step=told.grid_step)
 
 
+class KeepsItsCountNoise(DPM):
+    """The noise of its counts is kept by the adjacency, whatever its levels are made with."""
+
+    kept: ClassVar[dict[Adjacency, float]] = {}
+
+    def _noisy_pieces(self, node, cut, level, randomness):
+        rho = self.kept.setdefault(self.adjacency, level.count_rho)
+        return super()._noisy_pieces(node, cut, replace(level, count_rho=rho), randomness)
+
+
 class HalvedCuts(DPM):
     """Its selections are told half of what a point moves the scores of cuts."""
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from dataclasses import dataclass
 from fractions import Fraction
 from math import isqrt
@@ -92,6 +93,20 @@ class _Noise(Mechanism):
         return np.tanh(rate / 2) * np.exp(-rate * np.abs(np.arange(-reach, reach + 1)))
 
 
+class PlainLaplace(_Noise):
+    """Right, and no dataclass."""
+
+    def __init__(self, epsilon):
+        self.epsilon = epsilon
+
+    @property
+    def event(self):
+        return PureDP(self.epsilon)
+
+    def scale(self, counts):
+        return counts.l1 / exact(self.epsilon)
+
+
 class KeepsAPlainTable(_Noise):
     """No dataclass; its scale is kept for the same bound, whatever its epsilon is."""
 
@@ -126,6 +141,68 @@ class KeepsAShare(_Noise):
 
 
 @dataclass(frozen=True)
+class KeepsASum(_Noise):
+    """Epsilons that are added up; the scale is kept by how many there are."""
+
+    shares: tuple[float, ...]
+    kept: ClassVar[dict[object, Fraction]] = {}
+
+    @property
+    def event(self):
+        return PureDP(sum(self.shares))
+
+    def scale(self, counts):
+        key = len(self.shares), counts.l1, counts.adjacency
+        return self.kept.setdefault(key, counts.l1 / exact(sum(self.shares)))
+
+
+@dataclass(frozen=True)
+class KeepsWhatIsSetAside(_Noise):
+    """A share of its epsilon is set aside for something else; the scale is kept by the epsilon."""
+
+    epsilon: float
+    aside: float = 0.0
+    kept: ClassVar[dict[object, Fraction]] = {}
+
+    @property
+    def event(self):
+        return PureDP(self.epsilon * (1 - self.aside))
+
+    def scale(self, counts):
+        key = self.epsilon, counts.l1, counts.adjacency
+        return self.kept.setdefault(key, counts.l1 / exact(self.epsilon * (1 - self.aside)))
+
+
+@dataclass(frozen=True)
+class KeepsALongList(SelectionMechanism):
+    """A list of the best by the exponential mechanism over all lists; its rate is kept, whatever epsilon is."""
+
+    epsilon: float
+    size: int = 5
+    kept: ClassVar[dict[object, float]] = {}
+
+    @property
+    def k(self):
+        return self.size
+
+    @property
+    def event(self):
+        return BoundedRange(self.epsilon)
+
+    def law(self, scores):
+        rate = self.kept.setdefault((self.size, scores.sensitivity, scores.adjacency), self.epsilon)
+        every = [*itertools.permutations(range(len(scores.values)), self.size)]
+        least = [min(scores.values[at] for at in each) for each in every]
+        weights = np.exp(rate * (np.array(least) - max(least)) / scores.sensitivity)
+        return dict(zip(every, (weights / weights.sum()).tolist(), strict=True))
+
+    def select(self, scores: Scores, randomness: Randomness):
+        law = self.law(scores)
+        cut = randomness.below(1 << 53) / (1 << 53)
+        return [*law][int(min(np.searchsorted(np.cumsum([*law.values()]), cut, side="right"), len(law) - 1))]
+
+
+@dataclass(frozen=True)
 class KeepsAnInnerScale(_Noise):
     """Noise of another mechanism, whose scale is kept by the bound, whichever that is."""
 
@@ -138,6 +215,12 @@ class KeepsAnInnerScale(_Noise):
 
     def scale(self, counts):
         return self.kept.setdefault((counts.l1, counts.adjacency), self.noise.scale(counts))
+
+
+class KeepsAPlainInnerScale(KeepsAnInnerScale):
+    """The same, of one that is no dataclass."""
+
+    kept: ClassVar[dict[object, Fraction]] = {}
 
 
 @dataclass(frozen=True)

@@ -434,6 +434,24 @@ class KeepsALargeRate(KeepsItsRate):
         return super().event(price, adjacency)
 
 
+class KeepsASmallRate(KeepsItsRate):
+    """Takes no price above epsilon 1; its rate is kept by the price's delta."""
+
+    kept: ClassVar[dict[float, float]] = {}
+
+    def event(self, price, adjacency):
+        if price.epsilon > 1:
+            raise ParameterError("epsilon", price.epsilon, "1 or less")
+        return super().event(price, adjacency)
+
+    def law(self, experts, price):
+        return Exponential(self.kept.setdefault(price.delta, self.rate(price))).law(experts.clipped_sum(2.0))
+
+    def choose(self, experts, price, randomness):
+        rate = self.kept.setdefault(price.delta, self.rate(price))
+        return Exponential(rate).select(experts.clipped_sum(2.0), randomness)
+
+
 class DrawsAtAKeptRate(KeepsItsRate):
     """States its law, and draws by a sampler of its own, at a rate that is kept by the price's epsilon."""
 
