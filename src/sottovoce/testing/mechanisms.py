@@ -134,7 +134,10 @@ def check_mechanism(
 def _asked_alone(construction: Construction, name: str, takes: Any, report: Report) -> AskedAlone:
     """Releases that differ in one thing each, and their laws; each by a mechanism that is made in its copy."""
     subject = repr(construction)
-    others = others_taken(construction.others(), Construction.is_made, subject, report)
+    varied = construction.others()
+    if takes is PrivatePoints:
+        varied.pop("adjacency", None)  # it is asked under each
+    others = others_taken(varied, Construction.is_made, subject, report)
     if takes is PrivatePoints:
         return asked_alone(construction, others, name, report)
     given = _questions(construction, takes)
