@@ -15,7 +15,7 @@ SLOW = (
 )  # fmt: skip
 """Entries that draw as another one does, with tests of laws and prices of their own beside this one."""
 AT_DEFAULTS = ("poe", "poe-decoding")
-"""Entries of many settings: by default the first is examined, and all of them where slow tests are."""
+"""Entries of many settings. The first one is examined by itself: of `poe` by default, of the other with slow tests."""
 every_entry = pytest.mark.parametrize(
     ("registry", "name", "entry"),
     [pytest.param(*each, marks=pytest.mark.slow) if each[1] in (*SLOW, *AT_DEFAULTS) else each for each in ENTRIES],
@@ -65,7 +65,7 @@ def test_it_keeps_its_contract(registry, name, entry):
     assert NEEDED[registry.kind](kept={check.contract: check.cases for check in report.checks})
 
 
-@pytest.mark.parametrize("name", AT_DEFAULTS)
+@pytest.mark.parametrize("name", ["poe", pytest.param("poe-decoding", marks=pytest.mark.slow)])
 def test_it_keeps_its_contract_at_its_defaults(name):
     ((registry, _, entry),) = entries([name])
     report = examine(registry, name, next(settings_of(entry, Effort.QUICK)))

@@ -82,7 +82,7 @@ METHODS = [
     (methods.CheapEventWithoutLaw, "neighbours", "an event of probability"),
     (methods.OtherThanItsLaw, "sampler", "do not follow its law"),
     (methods.PoorSampler, "sampler", "do not follow its law"),
-    (methods.ShortcutOnLongLeads, "sampler", "do not follow its law"),
+    pytest.param(methods.ShortcutOnLongLeads, "sampler", "do not follow its law", marks=pytest.mark.slow),
     (methods.QuietFromFourExperts, "sampler", "do not follow its law"),
     pytest.param(
         methods.DropForASwap, "sampler", "(?s)do not follow its law.*add-remove, swap", marks=pytest.mark.slow
@@ -331,7 +331,7 @@ ANSWERERS = [
     (answerers.SecondSetInItsOrder, "post-processing", "two outcomes"),
     (answerers.CompanionsOfEverySet, "composition", "costs epsilon 1[0-9]"),
     (answerers.CompanionsOfEveryPair, "composition", "costs epsilon 1[39]"),
-    (answerers.CompanionsBehindAGate, "composition", "costs epsilon 1[03]"),
+    pytest.param(answerers.CompanionsBehindAGate, "composition", "costs epsilon 1[03]", marks=pytest.mark.slow),
     pytest.param(answerers.TwoCompanionsOfAList, "composition", "costs epsilon 13.8", marks=pytest.mark.slow),
     (answerers.QuotesTheFirst, "order", "depends on the order of experts, or on a null one more"),
     (answerers.InTheUsualForm, "post-processing", "(?s)two outcomes.*13 times .*12 times"),
@@ -352,7 +352,7 @@ ANSWERERS = [
     (answerers.SilentWhereFewOfAHundred, "post-processing", "(?s)two outcomes.*120 times"),
     (answerers.TooLargeAnOptionOfAHundred, "draws", "raised ParameterError: top is 64"),
     (answerers.AtLeastAHundredth, "composition", r"(?s)costs epsilon 0\.01 .*without-replacement"),
-    (answerers.EveryCommonOfSixty, "composition", r"costs epsilon \d\d"),
+    pytest.param(answerers.EveryCommonOfSixty, "composition", r"costs epsilon \d\d", marks=pytest.mark.slow),
     (answerers.TellsBehindACoin, "post-processing", "two outcomes"),
     (answerers.TellsBehindAYesAndACoin, "post-processing", "two outcomes"),
     (answerers.CoinForALongText, "asks", "throws other coins"),
