@@ -121,6 +121,31 @@ of_a_copy(stuck)
         assert not any(map(runs, copies))
 
 
+def test_copies_of_several_threads_end_with_the_process_that_asked():
+    asked = """
+import os, threading
+from concurrent.futures import ThreadPoolExecutor
+from sottovoce.testing.another_process import of_a_copy
+
+def stuck():
+    os.write(1, f"{os.getpid()}\\n".encode())
+    threading.Event().wait()
+
+with ThreadPoolExecutor(4) as pool:
+    [*pool.map(of_a_copy, [stuck] * 4)]
+"""
+    with subprocess.Popen([sys.executable, "-c", asked], stdout=subprocess.PIPE, text=True) as asking:
+        copies = [int(asking.stdout.readline()) for _ in range(4)]
+        asking.kill()
+        until = time.monotonic() + 20
+        while time.monotonic() < until and any(map(runs, copies)):
+            time.sleep(0.05)
+        left = [copy for copy in copies if runs(copy)]
+        for copy in left:
+            os.kill(copy, signal.SIGKILL)
+        assert left == []
+
+
 def runs(process):
     """Whether it is there and is no zombie, which a container without an init process keeps."""
     try:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import InitVar, dataclass, field
+from decimal import Decimal
 from enum import Enum
 from fractions import Fraction
 from typing import Any
@@ -12,7 +13,7 @@ import pytest
 
 from sottovoce.mechanisms.base import Mechanism
 from sottovoce.mechanisms.laplace import Laplace
-from sottovoce.testing.constructions import construction_of
+from sottovoce.testing.constructions import construction_of, hidden
 
 
 class Choice(Enum):
@@ -93,7 +94,7 @@ def test_each_argument_has_other_values():
         "k": [2],
         "exact": [True],
         "share": [Fraction(1, 4), Fraction(1)],
-        "aside": [0.5, 1.0],
+        "aside": [0.125, 1.0],
         "noise.epsilon": [Laplace(0.5), Laplace(2.0)],
         "choice": [Choice.SECOND],
     }
@@ -107,7 +108,7 @@ def test_what_is_inside_has_other_values_each_at_its_place():
     assert values["plain.rounds"] == [Plain(0.7, 1), Plain(0.7, 3)]
     assert values["levels[0][0]"] == [((0.25, Width()),), ((1.0, Width()),)]
     assert values["levels[0][1].width"] == [((0.5, Width(4)),)]
-    assert values["levels[0][1].share"] == [((0.5, Width(8, 0.5)),), ((0.5, Width(8, 1.0)),)]
+    assert values["levels[0][1].share"] == [((0.5, Width(8, 0.125)),), ((0.5, Width(8, 1.0)),)]
 
 
 def test_what_holds_itself_is_taken_apart_to_some_depth():
@@ -187,6 +188,46 @@ def test_what_is_made_and_has_no_event_is_refused():
 
     made, _ = construction_of(Lazy(1.5))
     assert [other.is_made() for other in made.others()["rate"]] == [False, True]
+
+
+@pytest.mark.parametrize(
+    ("value", "others"),
+    [
+        (float("inf"), [0.125, 1.0]),
+        (1.7e308, [8.5e307]),
+        (np.int64(4), [2, 5]),
+        (np.float32(0.5), [np.float32(0.25), np.float32(1.0)]),
+        (Decimal("0.5"), [Decimal("0.25"), Decimal(1)]),
+        (np.bool_(True), [False]),
+    ],
+)
+def test_every_kind_of_number_has_other_ones(value, others):
+    assert values_of(construction_of(Several, {"epsilon": value, "noise": None})[0])["epsilon"] == others
+
+
+def test_of_many_numbers_some_are_other_ones():
+    construction, _ = construction_of(Several, {"epsilon": 0.7, "levels": [1.0] * 1_000, "noise": None})
+    places = [place for place in construction.others() if place.startswith("levels")]
+    assert places == ["levels[0]", "levels[1]", "levels[2]", "levels[999]"]
+    assert construction.others()["levels[999]"][0].arguments["levels"][997:] == [1.0, 1.0, 0.5]
+
+
+def test_one_is_made_once_of_arguments_of_its_own():
+    class Pops(Odd):
+        def __init__(self, options):
+            super().__init__(0.7, options.pop("rate"))
+
+    construction, _ = construction_of(Pops, {"options": {"rate": 2.0}})
+    assert construction.make() is construction.make()
+    assert construction.arguments == {"options": {"rate": 2.0}}
+
+
+def test_what_a_mechanism_inside_hides_is_named():
+    class Hides(Plain):
+        def __init__(self, rate):
+            super().__init__(rate)
+
+    assert [*hidden(((Hides(0.7),), Plain(0.7), Laplace(1.0)), "levels")] == ["levels[0][0].rate"]
 
 
 def test_an_argument_without_words_has_a_place():

@@ -634,6 +634,29 @@ def test_what_a_class_keeps_of_the_first_one_that_is_made_is_noticed(wrong, exam
     notice(partial(check_mechanism, example=example), wrong, "state", ALONE)
 
 
+def test_what_a_factory_makes_is_asked_alone():
+    class Wrong(mechanisms.KeepsAPlainTable):
+        kept: ClassVar[dict] = {}
+
+    class Factory:
+        def __new__(cls, epsilon, exact=True):
+            return Wrong(epsilon)
+
+    notice(partial(check_mechanism, example={"epsilon": 0.7}), Factory, "state", ALONE)
+
+
+def test_a_mechanism_whose_arguments_are_used_up_keeps_the_contract():
+    class Added(mechanisms.PlainLaplace):
+        def __init__(self, shares):
+            super().__init__(sum(shares))
+
+    told = check_mechanism(Added, example={"shares": iter([0.25, 0.5])})
+    assert told.passed
+    assert told.uncompared == [
+        "Added with another shares, which an instance does not keep by this name, or a class does not take by it"
+    ]
+
+
 def test_of_an_instance_that_keeps_no_argument_that_is_said():
     class Hidden(mechanisms.KeepsAPlainTable):
         kept: ClassVar[dict] = {}
@@ -643,7 +666,7 @@ def test_of_an_instance_that_keeps_no_argument_that_is_said():
 
     told = check_mechanism(Hidden(0.35)).uncompared
     assert told[0] == (
-        "Hidden with other arguments, since an instance keeps no rate; give the class with an example instead"
+        "Hidden with another rate, which an instance does not keep by this name, or a class does not take by it"
     )
     Hidden.kept.clear()
     with pytest.raises(ContractError, match=ALONE):

@@ -34,6 +34,10 @@ BEAT: Final = b"."
 """What a copy says while it works."""
 END: Final = b"\n"
 """What a copy says last."""
+_FORKING: Final = threading.Lock()
+"""One copy is made at a time, so that none has the ends of another one's pipes."""
+_OPEN: Final = set[int]()
+"""Ends that say to copies that this process is there."""
 
 
 @final
@@ -52,30 +56,34 @@ def of_a_copy(ask: Callable[[], Any]) -> Any:
     """
     if not hasattr(os, "fork"):
         raise NoAnswerError("this system copies no process")
-    reading, writing = os.pipe()
-    asked, asking = os.pipe()  # nothing is ever written: it ends with this process
-    try:
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore", DeprecationWarning)  # of threads, which the copy does not use
-            copy = os.fork()
-    except OSError as error:
-        for end in (reading, writing, asked, asking):
-            os.close(end)
-        raise NoAnswerError(f"this system copies no process ({error.strerror})") from None
-    if not copy:
-        os.close(reading)
-        os.close(asking)
-        _say(ask, writing, asked)
+    with _FORKING:
+        reading, writing = os.pipe()
+        asked, asking = os.pipe()  # nothing is ever written: it ends with this process
+        try:
+            with warnings.catch_warnings():
+                warnings.simplefilter("ignore", DeprecationWarning)  # of threads, which the copy does not use
+                copy = os.fork()
+        except OSError as error:
+            for end in (reading, writing, asked, asking):
+                os.close(end)
+            raise NoAnswerError(f"this system copies no process ({error.strerror})") from None
+        if not copy:
+            for end in (reading, asking, *_OPEN):
+                os.close(end)
+            _say(ask, writing, asked)
+        _OPEN.add(asking)
+        os.close(writing)
+        os.close(asked)
     _of_its_own_group(copy)
-    os.close(writing)
-    os.close(asked)
     try:
         told = _told(reading)
     finally:
         os.close(reading)
         with suppress(ProcessLookupError, PermissionError):
             os.killpg(copy, signal.SIGKILL)  # with what it started
-        os.close(asking)
+        with _FORKING:
+            _OPEN.discard(asking)
+            os.close(asking)
         with suppress(ChildProcessError):  # where such signals are ignored, nobody is waited for
             os.waitpid(copy, 0)
     if not told.endswith(END):

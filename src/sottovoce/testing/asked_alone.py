@@ -30,7 +30,7 @@ from sottovoce.testing.report import ContractError, Report
 
 CLOSE: Final = 1e-9
 """Probabilities that differ by less are the same: another number of threads adds them up in another order."""
-OWN_DRAWS: Final = 300
+OWN_DRAWS: Final = 150
 """Draws of an entry that draws by no registered mechanism: these are told what is kept, and show it in one draw."""
 RAISED: Final = "raised"
 """What is said where an entry ends in an error. In a copy alone that is no answer: what holds a card or a connection
@@ -89,12 +89,11 @@ class AskedAlone:
                 self._report.not_compared(f"{self._subject}: {raised}")
             elif not _alike(here, alone):
                 raise ContractError("state", self._subject, FOLLOWS, self._shown(question))
-            elif alone == [RAISED]:
-                self._report.not_compared(f"{self._subject}: a question ({self._shown(question)}), which raises")
+            elif alone in ([RAISED], [REFUSED]):
+                which = "which raises" if alone == [RAISED] else "which it refuses"
+                self._report.not_compared(f"{self._subject}: a question ({self._shown(question)}), {which}")
         if answered := sum(alone not in ([RAISED], [REFUSED]) for _, alone in self._alone):
             self._report.kept("state", answered, "questions answered as they are alone")
-        elif all(alone == [REFUSED] for _, alone in self._alone) and self._alone:
-            self._report.not_compared(f"{self._subject}: {NONE}")
 
 
 def other_prices(price: Price) -> dict[str, list[Price]]:
@@ -111,32 +110,39 @@ def others_taken(
     others: Mapping[str, Sequence[Q]], takes: Callable[[Q], object], subject: str, report: Report
 ) -> list[Q]:
     """Of each part of a question the first other one that an entry takes; a part without one is listed."""
-    every = [question for questions in others.values() for question in questions]
-    found = {id(question) for question in _of_those(every, takes)}
-    first = {part: [each for each in questions if id(each) in found][:1] for part, questions in others.items()}
+
+    def which() -> list[int]:
+        tried = (enumerate(questions) for questions in others.values())
+        return [next((at for at, each in questions if _takes(takes, each)), -1) for questions in tried]
+
+    try:
+        places: Sequence[int] = of_a_copy(which)
+    except NoAnswerError:
+        places = [0 if questions else -1 for questions in others.values()]
+    first = {
+        part: [] if at < 0 else [questions[at]] for (part, questions), at in zip(others.items(), places, strict=True)
+    }
     if without := [part for part, questions in first.items() if not questions]:
         report.not_compared(f"{subject}: asked alone with another {', '.join(without)}, of which it takes none")
     return [question for questions in first.values() for question in questions]
 
 
 def taken(questions: Sequence[Q], takes: Callable[[Q], object], subject: str, report: Report) -> list[Q]:
-    """Those that an entry takes; that there are none is listed."""
-    found = _of_those(questions, takes)
-    if questions and not found:
-        report.not_compared(f"{subject}: {NONE}")
-    return found
+    """Those that an entry takes; that there are none is listed.
 
-
-def _of_those(questions: Sequence[Q], takes: Callable[[Q], object]) -> list[Q]:
-    """Those that an entry takes. It is asked in a copy, since to plan is to ask; without one, all."""
+    It is asked in a copy, since to plan is to ask; without one, all.
+    """
 
     def which() -> list[int]:
         return [place for place, question in enumerate(questions) if _takes(takes, question)]
 
     try:
-        return [questions[place] for place in of_a_copy(which)]
+        found = [questions[place] for place in of_a_copy(which)]
     except NoAnswerError:
         return list(questions)
+    if questions and not found:
+        report.not_compared(f"{subject}: {NONE}")
+    return found
 
 
 def _takes(takes: Callable[[Q], object], question: Q) -> bool:

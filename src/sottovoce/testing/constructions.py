@@ -5,20 +5,29 @@ Guarantee   Of a class nothing is made here: whoever asks makes it, in a copy of
 
 from __future__ import annotations
 
+import copy
 import inspect
-from collections.abc import Callable, Iterator, Mapping, Sequence
+import math
+from collections.abc import Callable, Iterator, Mapping, MutableMapping, MutableSequence, MutableSet, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, fields, is_dataclass, replace
+from decimal import Decimal
 from enum import Enum
 from fractions import Fraction
 from functools import partial
 from typing import Any, Final, final
+
+import numpy as np
 
 from sottovoce.errors import SottoError
 from sottovoce.mechanisms.base import Mechanism
 
 DEEPEST: Final = 3
 """How far inside an argument values are changed."""
+MOST_ITEMS: Final = 4
+"""Items of a list that are changed: the first ones and the last."""
+MOST_CHOICES: Final = 5
+"""Members of an enumeration that are tried."""
 Other = tuple[str, Any]
 """Where a value is that is another one, and the argument with it."""
 
@@ -31,7 +40,7 @@ class Construction:
     Attributes:
         kind: The class.
         arguments: By name.
-        instance: The one that was given; ``None`` where a class was.
+        instance: The one that was given or made; ``None`` before.
     """
 
     kind: type[Any]
@@ -39,8 +48,11 @@ class Construction:
     instance: Any = None
 
     def make(self) -> Any:
-        """The instance that was given, or a new one."""
-        return self.kind(**self.arguments) if self.instance is None else self.instance
+        """The instance that was given, or one that is made the first time, of arguments of its own."""
+        if self.instance is None:
+            arguments = {name: _copied(value) for name, value in self.arguments.items()}
+            object.__setattr__(self, "instance", self.kind(**arguments))
+        return self.instance
 
     def __repr__(self) -> str:
         shown = []
@@ -69,7 +81,7 @@ class Construction:
 
 
 def construction_of(entry: Any, example: Mapping[str, Any] | None = None) -> tuple[Construction, list[str]]:
-    """The class with its arguments, and those arguments that an instance does not keep by their names.
+    """The class with its arguments, and those that an instance does not keep, or that cannot be given, by their names.
 
     Args:
         entry: A class, or an instance.
@@ -81,7 +93,8 @@ def construction_of(entry: Any, example: Mapping[str, Any] | None = None) -> tup
             for parameter in _parameters_of(entry)
             if parameter.default is not parameter.empty and parameter.kind in _NAMED
         }
-        return Construction(entry, {**defaults, **(example or {})}), []
+        lost = [each.name for each in _parameters_of(entry) if each.kind is each.POSITIONAL_ONLY]
+        return Construction(entry, {**defaults, **(example or {})}), lost
     every = _parameters_of(type(entry))
     if is_dataclass(entry) and not all(parameter.kind in _NAMED for parameter in every):
         names = [each.name for each in fields(entry) if each.init]  # its own ``__new__`` says less
@@ -116,14 +129,15 @@ def _keeps(entry: Any, name: str) -> bool:
 
 def _others(value: Any, place: str, depth: int = 0) -> Iterator[Other]:
     """With another truth, number or choice: a smaller one and a larger one, also of what is inside."""
-    if isinstance(value, bool):
+    if isinstance(value, bool | np.bool_):
         yield place, not value
     elif isinstance(value, Enum):
-        yield from ((place, other) for other in type(value) if other is not value)
-    elif isinstance(value, int):
-        yield from ((place, other) for other in (max(1, value // 2), value + 1) if other != value)
-    elif isinstance(value, float | Fraction):
-        yield from ((place, other) for other in ((value / 2, value * 2) if value else (0.5, 1.0)))
+        yield from ((place, other) for other in [*type(value)][:MOST_CHOICES] if other is not value)
+    elif isinstance(value, int | np.integer):
+        yield from ((place, other) for other in (max(1, int(value) // 2), int(value) + 1) if other != value)
+    elif isinstance(value, float | Fraction | Decimal | np.floating):
+        usual = (value / 2, value * 2) if value and math.isfinite(value) else (type(value)(0.125), type(value)(1))
+        yield from ((place, other) for other in usual if other != value and math.isfinite(other))
     elif depth < DEEPEST:
         for inner, part, whole in _parts_of(value):
             for where, other in _others(part, f"{place}{inner}", depth + 1):
@@ -134,7 +148,8 @@ def _others(value: Any, place: str, depth: int = 0) -> Iterator[Other]:
 def _parts_of(value: Any) -> Iterator[tuple[str, Any, Callable[[Any], Any]]]:
     """What is inside: its place, itself, and what makes the whole of another one."""
     if type(value) in (tuple, list):
-        for at, part in enumerate(value):
+        for at in sorted({*range(MOST_ITEMS - 1), len(value) - 1} & {*range(len(value))}):
+            part = value[at]
             yield f"[{at}]", part, partial(_with_item, value, at)
     elif is_dataclass(value) and not isinstance(value, type):
         for name in (each.name for each in fields(value) if each.init):
@@ -155,3 +170,22 @@ def _with_field(whole: Any, name: str, other: Any) -> Any:
 
 def _with_argument(whole: Construction, name: str, other: Any) -> Any:
     return whole.kind(**{**whole.arguments, name: other})
+
+
+def hidden(value: Any, place: str, depth: int = 0) -> Iterator[str]:
+    """What mechanisms inside an argument do not keep by its name."""
+    if isinstance(value, Mechanism) and not is_dataclass(value):
+        yield from (f"{place}.{name}" for name in construction_of(value)[1])
+    if depth < DEEPEST:
+        for inner, part, _ in _parts_of(value):
+            yield from hidden(part, f"{place}{inner}", depth + 1)
+
+
+def _copied(value: Any) -> Any:
+    """An argument that nothing else is made of, where it can be used up."""
+    if not isinstance(value, MutableMapping | MutableSequence | MutableSet | np.ndarray):
+        return value
+    try:
+        return copy.deepcopy(value)
+    except Exception:  # of an object of somebody's own
+        return value

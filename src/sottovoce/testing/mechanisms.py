@@ -30,7 +30,7 @@ from sottovoce.testing.another_process import NoAnswerError, of_a_copy
 from sottovoce.testing.asked_alone import AskedAlone, others_taken
 from sottovoce.testing.claims import DELTA_SLACK, Claim, FloatArray, claim_of, excess, joined
 from sottovoce.testing.clusterings import asked_alone, check_clustering, clustered, points_of
-from sottovoce.testing.constructions import Construction, construction_of
+from sottovoce.testing.constructions import Construction, construction_of, hidden
 from sottovoce.testing.draws import departs
 from sottovoce.testing.fingerprints import fingerprint
 from sottovoce.testing.label_worlds import CHANGES, Change, seeded
@@ -118,12 +118,17 @@ def check_mechanism(
         True
     """
     construction, lost = construction_of(mechanism, example)
-    report = report or Report("mechanism", construction.kind.__name__)
-    if lost:
-        problem = f"{construction.kind.__name__} with other arguments, since an instance keeps no {' or '.join(lost)}"
-        report.not_compared(f"{problem}; give the class with an example instead")
     kind: Any = construction.kind
+    used_up = any(isinstance(value, Iterator) for value in construction.arguments.values())
+    if used_up or release_of(kind)[1] not in TAKEN:  # made once, or by a factory
+        construction, lost = construction_of(construction.make())
+        kind = construction.kind
     name, takes = release_of(kind)
+    report = report or Report("mechanism", kind.__name__)
+    lost += [place for each, value in construction.arguments.items() for place in hidden(value, each)]
+    if lost:
+        problem = f"{kind.__name__} with another {' or '.join(lost)}, which an instance does not keep by this name"
+        report.not_compared(f"{problem}, or a class does not take by it")
     alone = _asked_alone(construction, name, takes, report) if takes in TAKEN else None
     _Mechanism(construction.make(), effort, report).check()
     if alone is not None:
