@@ -131,11 +131,11 @@ def stuck():
     os.write(1, f"{os.getpid()}\\n".encode())
     threading.Event().wait()
 
-with ThreadPoolExecutor(4) as pool:
-    [*pool.map(of_a_copy, [stuck] * 4)]
+with ThreadPoolExecutor(8) as pool:
+    [*pool.map(of_a_copy, [stuck] * 8)]
 """
     with subprocess.Popen([sys.executable, "-c", asked], stdout=subprocess.PIPE, text=True) as asking:
-        copies = [int(asking.stdout.readline()) for _ in range(4)]
+        copies = [int(asking.stdout.readline()) for _ in range(8)]
         asking.kill()
         until = time.monotonic() + 20
         while time.monotonic() < until and any(map(runs, copies)):

@@ -35,9 +35,7 @@ BEAT: Final = b"."
 END: Final = b"\n"
 """What a copy says last."""
 _FORKING: Final = threading.Lock()
-"""One copy is made at a time, so that none has the ends of another one's pipes."""
-_OPEN: Final = set[int]()
-"""Ends that say to copies that this process is there."""
+"""One copy is made at a time: it has the ends of pipes of earlier ones alone, so that the last one can end first."""
 
 
 @final
@@ -68,10 +66,9 @@ def of_a_copy(ask: Callable[[], Any]) -> Any:
                 os.close(end)
             raise NoAnswerError(f"this system copies no process ({error.strerror})") from None
         if not copy:
-            for end in (reading, asking, *_OPEN):
-                os.close(end)
+            os.close(reading)
+            os.close(asking)
             _say(ask, writing, asked)
-        _OPEN.add(asking)
         os.close(writing)
         os.close(asked)
     _of_its_own_group(copy)
@@ -81,9 +78,7 @@ def of_a_copy(ask: Callable[[], Any]) -> Any:
         os.close(reading)
         with suppress(ProcessLookupError, PermissionError):
             os.killpg(copy, signal.SIGKILL)  # with what it started
-        with _FORKING:
-            _OPEN.discard(asking)
-            os.close(asking)
+        os.close(asking)
         with suppress(ChildProcessError):  # where such signals are ignored, nobody is waited for
             os.waitpid(copy, 0)
     if not told.endswith(END):
