@@ -107,20 +107,13 @@ class PlainLaplace(_Noise):
         return counts.l1 / exact(self.epsilon)
 
 
-class KeepsAPlainTable(_Noise):
+class KeepsAPlainTable(PlainLaplace):
     """No dataclass; its scale is kept for the same bound, whatever its epsilon is."""
 
     kept: ClassVar[dict[object, Fraction]] = {}
 
-    def __init__(self, epsilon):
-        self.epsilon = epsilon
-
-    @property
-    def event(self):
-        return PureDP(self.epsilon)
-
     def scale(self, counts):
-        return self.kept.setdefault((counts.l1, counts.adjacency), counts.l1 / exact(self.epsilon))
+        return self.kept.setdefault((counts.l1, counts.adjacency), super().scale(counts))
 
 
 @dataclass(frozen=True)
