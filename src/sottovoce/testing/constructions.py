@@ -33,7 +33,7 @@ Other = tuple[str, Any]
 
 
 @final
-@dataclass(frozen=True, repr=False, eq=False)
+@dataclass(repr=False, eq=False)
 class Construction:
     """A class with its arguments.
 
@@ -51,7 +51,7 @@ class Construction:
         """The instance that was given, or one that is made the first time, of arguments of its own."""
         if self.instance is None:
             arguments = {name: _copied(value) for name, value in self.arguments.items()}
-            object.__setattr__(self, "instance", self.kind(**arguments))
+            self.instance = self.kind(**arguments)
         return self.instance
 
     def __repr__(self) -> str:
