@@ -11,7 +11,7 @@ import pytest
 from sottovoce.errors import AssignmentError
 from sottovoce.methods.base import Price
 from sottovoce.testing import asked_alone
-from sottovoce.testing.asked_alone import AskedAlone, other_prices, others_taken, taken
+from sottovoce.testing.asked_alone import AskedAlone, other_prices, others_taken, taken, with_another_number
 from sottovoce.testing.report import ContractError, Report
 
 
@@ -215,7 +215,34 @@ def test_a_copy_without_an_answer_ends_the_asking(monkeypatch):
         raise asked_alone.NoAnswerError("the copy of the process did not answer")
 
     monkeypatch.setattr(asked_alone, "of_a_copy", none)
-    assert compared(Entry()).uncompared == [
-        "an entry: questions asked alone, since the copy of the process did not answer"
-    ]
+    report = compared(Entry())
+    listed = ["an entry: questions asked alone, since the copy of the process did not answer"]
+    assert report.uncompared == listed
     assert len(asked) == 1
+    assert taken([1, 2], lambda question: True, "an entry", report) == [1, 2]
+    assert others_taken({"epsilon": [3, 4]}, lambda question: True, "an entry", report) == [3]
+    AskedAlone([1], Entry(), str, "an entry", report).compare()
+    assert (len(asked), report.uncompared) == (1, listed)
+
+
+def test_the_first_number_that_takes_a_question_is_asked_alone():
+    report, asked = Report("method", "an entry"), []
+
+    def numbered(entry):
+        asked.append(entry)
+        questions = [[], [1, 2]] if entry % 2 else [[]]
+        return [AskedAlone(each, Entry(), str, str(entry), report) for each in questions]
+
+    found = with_another_number({"clip": [2, 3, 5], "k": [4], "rate": []}, numbered, "an entry", report)
+    assert [each.has_questions for each in found] == [True]
+    assert asked == [2, 3, 4]
+    assert report.uncompared == [
+        "an entry: asked alone with another k, of which it takes none",
+        "an entry: asked alone with another rate, of which it takes none",
+    ]
+
+
+def test_of_a_number_that_is_tried_nothing_is_listed():
+    report = Report("method", "an entry")
+    assert taken([1], lambda question: False, "an entry", report, listed=False) == []
+    assert report.uncompared == []

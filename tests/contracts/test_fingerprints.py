@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 
 from contracts.wrong.clusterings import Centres
-from sottovoce.testing.fingerprints import fingerprint
+from sottovoce.testing.fingerprints import are_equal, fingerprint
 from sottovoce.testing.report import ContractError
 
 
@@ -114,3 +114,11 @@ def test_what_cannot_be_seen_is_equal_to_itself_alone():
     assert fingerprint([lock, 1]) == fingerprint([lock, 1]) != fingerprint([lock, 2])
     with pytest.raises(ContractError, match="'drive': nothing that it holds can be compared"):
         assert fingerprint(lock) == fingerprint(threading.Lock())
+
+
+def test_what_cannot_say_whether_it_is_equal_is_compared_by_what_it_holds():
+    assert are_equal(Kept(1), Kept(1))
+    assert not are_equal(Kept(1), Kept(2))
+    assert are_equal(Kept(np.array([1, 2])), Kept(np.array([1, 2])))
+    assert not are_equal(Kept(np.array([1, 2])), Kept(np.array([1, 3])))
+    assert not are_equal(np.array([1, 2]), None)

@@ -6,15 +6,16 @@ from dataclasses import dataclass, field
 from enum import Enum
 from typing import Annotated, Literal
 
+import numpy as np
 import pytest
 
 from sottovoce.errors import ParameterError
 from sottovoce.methods.base import registered_methods
 from sottovoce.methods.decoding.decoder import registered_decoders
 from sottovoce.methods.rnm import NOISES, RNM
-from sottovoce.parameters import OneOf, Whole
+from sottovoce.parameters import Checked, Number, OneOf, Whole
 from sottovoce.testing import ContractError, Effort
-from sottovoce.testing.options import choices_of, settings_of, subject_of
+from sottovoce.testing.options import choices_of, settings_of, subject_of, with_other_numbers
 
 
 class Side(Enum):
@@ -66,6 +67,38 @@ def test_each_choice_is_driven_once_with_the_number_that_it_needs():
 def test_a_full_run_tries_other_numbers_too():
     shown = [subject_of(one) for one in settings_of(Declared, Effort.FULL)]
     assert {"Declared(clip=0.5)", "Declared(clip=8.0)"} <= set(shown)
+
+
+@dataclass(frozen=True)
+class Numbers(Checked):
+    k: Whole = 1
+    width: int = 8
+    rate: Annotated[float, Number(0, 0.5)] = 0.4
+    fixed: Annotated[int, Number(3, 3, whole=True)] = 3
+    weight: float = 0.0
+    steep: bool = False
+
+
+def test_each_number_is_another_one_by_itself():
+    found = {option: [subject_of(one) for one in made] for option, made in with_other_numbers(Numbers).items()}
+    assert found == {
+        "k": ["Numbers(k=2)", "Numbers(k=2)"],
+        "width": ["Numbers(width=16)", "Numbers(width=4)", "Numbers(width=9)"],
+        "rate": ["Numbers(rate=0.2)"],
+        "fixed": [],
+    }
+    assert with_other_numbers(Numbers()) == {}
+
+
+@dataclass(frozen=True)
+class Arrays:
+    shares: np.ndarray = field(default_factory=lambda: np.array([0.3, 0.4]))
+    kind: Literal["a", "b"] = "a"
+
+
+def test_arrays_are_options():
+    shown = [subject_of(one) for one in settings_of(Arrays, Effort.QUICK)]
+    assert shown == ["Arrays(shares=array([0.3, 0.4]))", "Arrays(shares=array([0.3, 0.4]), kind='b')"]
 
 
 def test_every_noise_of_a_registered_method_is_driven():

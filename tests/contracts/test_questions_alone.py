@@ -19,7 +19,18 @@ from sottovoce.methods.class_means import ClassMeans
 from sottovoce.methods.fitting.fitter import FitSetting
 from sottovoce.methods.poe import PoE
 from sottovoce.methods.prism import PRISM
-from sottovoce.testing import answerers, asked_alone, decoders, fitters, methods
+from sottovoce.testing import (
+    answerers,
+    asked_alone,
+    check_answerer,
+    check_decoder,
+    check_fitter,
+    check_method,
+    decoders,
+    fitters,
+    methods,
+)
+from sottovoce.testing.options import with_other_numbers
 from sottovoce.testing.report import Effort, Report
 
 
@@ -50,11 +61,14 @@ def token_parts(question):
     return parts | {"tokens": tokens, "experts": experts, "texts": texts, "unit": unit, "said": said}
 
 
+def without_copies():
+    """What is taken is asked here, and no question is."""
+    return patch.object(asked_alone, "of_a_copy", lambda ask: ask() if getattr(ask, "__name__", "") == "which" else [])
+
+
 def questions_of(driven):
     """The questions, none of which is asked."""
-    with patch.object(
-        asked_alone, "of_a_copy", side_effect=lambda ask: ask() if getattr(ask, "__name__", "") == "which" else []
-    ):
+    with without_copies():
         return [question for question, _ in driven.asked_alone()._alone]
 
 
@@ -68,18 +82,87 @@ INCLUDED = {"candidates": {"answers"}, "keywords": {"answers"}}
 """Parts that cannot stay the same where another one is another."""
 
 
-@pytest.mark.parametrize("kind", DRIVEN)
-def test_each_part_is_another_one_by_itself(kind):
+RELATION = {"method": "change", "decoder": "adjacency", "answerer": "relation", "fitter": "relation"}
+
+
+def parts_asked(kind, effort, *, first):
+    """The parts of all questions."""
     driver, entry, parts_of = DRIVEN[kind]
-    first = {"must_run": True} if kind == "decoder" else {"first": True}
-    questions = [parts_of(each) for each in questions_of(driver(entry, Effort.QUICK, Report(kind, "one"), **first))]
+    driven = driver(entry, effort, Report(kind, "one"), **{"must_run" if kind == "decoder" else "first": first})
+    return [parts_of(each) for each in questions_of(driven)]
+
+
+def unvaried(questions):
+    """Parts that are another one in no question that is the same as a further one in all others."""
     differ = [{part for part in one if one[part] != other[part]} for one, other in itertools.combinations(questions, 2)]
-    unvaried = [
+    return {
         part
         for part in questions[0]
         if not any(part in parts and parts <= {part} | INCLUDED.get(part, set()) for parts in differ)
-    ]
-    assert unvaried == []
+    }
+
+
+def by_relation(kind, questions):
+    """Questions under each relation."""
+    relations = dict.fromkeys(each[RELATION[kind]] for each in questions)
+    return [[each for each in questions if each[RELATION[kind]] == relation] for relation in relations]
+
+
+@pytest.mark.parametrize("kind", DRIVEN)
+def test_each_part_is_another_one_by_itself(kind):
+    questions = parts_asked(kind, Effort.QUICK, first=True)
+    assert unvaried(questions) == set()
+    every = by_relation(kind, questions)
+    assert len(every) > 2
+    for under in every:
+        assert not unvaried(under) & {"epsilon", "delta"}
+
+
+@pytest.mark.parametrize("kind", DRIVEN)
+def test_of_a_further_setting_the_price_is_another_one_by_itself(kind):
+    questions = parts_asked(kind, Effort.QUICK, first=False)
+    assert not unvaried(questions) & {"epsilon", "delta"}
+    assert len(by_relation(kind, questions)) == 1
+
+
+@pytest.mark.parametrize("kind", DRIVEN)
+def test_in_a_full_run_each_part_is_another_one_by_itself_under_every_relation(kind):
+    every = by_relation(kind, parts_asked(kind, Effort.FULL, first=True))
+    assert len(every) > 2
+    for under in every:
+        assert unvaried(under) <= {RELATION[kind]}
+
+
+class ThatIsAskedError(Exception):
+    """Ends a check."""
+
+
+@pytest.mark.parametrize(
+    ("check", "driver", "entry"),
+    [
+        (check_method, methods, PoE),
+        (check_decoder, decoders, PRISM),
+        (check_answerer, answerers, KSA),
+        (check_fitter, fitters, ClassMeans),
+    ],
+    ids=["method", "decoder", "answerer", "fitter"],
+)
+def test_a_number_of_an_option_is_another_one_by_itself(check, driver, entry):
+    asked = []
+
+    def with_another_number(others, numbered, subject, report):
+        asked.extend([each for entry in made for each in numbered(entry)] for made in others.values())
+        assert others.keys() == with_other_numbers(entry).keys()
+        raise ThatIsAskedError
+
+    with (
+        without_copies(),
+        patch.object(driver, "with_another_number", side_effect=with_another_number),
+        pytest.raises(ThatIsAskedError),
+    ):
+        check(entry)
+    assert asked
+    assert all(any(each.has_questions for each in every) for every in asked)
 
 
 @pytest.mark.parametrize(

@@ -68,6 +68,9 @@ METHODS = [
     (methods.KeepsTwoLabels, "state", ALONE),
     pytest.param(methods.KeepsItsRate, "state", ALONE, marks=pytest.mark.slow),
     pytest.param(methods.KeepsALargeRate, "state", ALONE, marks=pytest.mark.slow),
+    pytest.param(methods.KeepsARateForSwaps, "state", ALONE, marks=pytest.mark.slow),
+    pytest.param(methods.KeepsARateOfAChoice, "state", ALONE, marks=pytest.mark.slow),
+    pytest.param(methods.KeepsItsClip, "state", ALONE, marks=pytest.mark.slow),
     pytest.param(methods.KeepsASmallRate, "state", ALONE, marks=pytest.mark.slow),
     pytest.param(methods.DrawsAtAKeptRate, "state", ALONE, marks=pytest.mark.slow),
     pytest.param(methods.KeepsItsReach, "state", ALONE, marks=pytest.mark.slow),
@@ -407,6 +410,7 @@ ANSWERERS = [
 FITTERS = [
     (fitters.HalvedSensitivity, "sensitivity", "2 times the norm"),
     (fitters.KeepsItsNorm, "state", ALONE),
+    pytest.param(fitters.KeepsNoiseOfTwo, "state", ALONE, marks=pytest.mark.slow),
     pytest.param(fitters.KeepsItsDimension, "state", ALONE, marks=pytest.mark.slow),
     pytest.param(fitters.KeepsItsTexts, "state", ALONE, marks=pytest.mark.slow),
     pytest.param(fitters.KeepsItsLengths, "state", ALONE, marks=pytest.mark.slow),
@@ -483,6 +487,7 @@ RIGHT = [
     GaussianNoisyMax(rho=20.0),
     StabilityHistogram(epsilon=0.05, failure_delta=0.01),
     pytest.param(StabilityHistogram(epsilon=0.001, failure_delta=1e-6), marks=pytest.mark.slow),
+    mechanisms.HoldsAnArray(),
     made(DPM, levels=(Level(kappa=0.4, count_rho=2.0),) * 2, sum_rho=4.0),
     made(DPM, adjacency=Adjacency.ADD_REMOVE, centres="projected", axes="in turn"),
     made(DPM, adjacency=Adjacency.ZERO_OUT, max_gap=None, min_size=1),
@@ -564,6 +569,7 @@ def test_a_bound_may_follow_the_public_row(right):
         methods.WithoutADelta,
         methods.UpToTen,
         methods.ApprovesTwoLabels,
+        methods.HoldsAnArray,
     ],
     ids=name,
 )

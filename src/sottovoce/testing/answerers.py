@@ -39,17 +39,17 @@ from sottovoce.testing.accepted_prices import accepted
 from sottovoce.testing.answer_candidates import candidates
 from sottovoce.testing.answer_road import road
 from sottovoce.testing.answer_worlds import CROWDS, RELATIONS, Neighbourhood, Relation, World, Writing
-from sottovoce.testing.asked_alone import REFUSED, AskedAlone, other_prices, others_taken, taken
+from sottovoce.testing.asked_alone import REFUSED, AskedAlone, other_prices, others_taken, taken, with_another_number
 from sottovoce.testing.asked_first import NOBODY, PLANS, Beside, follows_the_order, nobody_alike, plans_alike
 from sottovoce.testing.claims import FloatArray, is_empty
 from sottovoce.testing.draw_losses import Losses, law_of, losses_of, too_far
 from sottovoce.testing.draw_tape import Draw, Tape, Teller, WrongDrawError, numbers_of, running
-from sottovoce.testing.fingerprints import fingerprint
+from sottovoce.testing.fingerprints import are_equal, fingerprint
 from sottovoce.testing.fit_draws import EXTREMES, noise_of, not_normal, usual_on
 from sottovoce.testing.joint_laws import NoLawError, chances_of, joint_excess, joint_law
 from sottovoce.testing.label_worlds import seeded
 from sottovoce.testing.ladders import TOP, pairs_of
-from sottovoce.testing.options import edges_of, name_of, settings_of, subject_of
+from sottovoce.testing.options import edges_of, name_of, settings_of, subject_of, with_other_numbers
 from sottovoce.testing.pools import Pool
 from sottovoce.testing.replays import OTHER_COINS, Coins, either, first_difference, replayed
 from sottovoce.testing.report import ContractError, Effort, Report, must_not_raise
@@ -144,6 +144,11 @@ def check_answerer(
             raise ContractError("drive", name_of(answerer), problem)
         settings.append(_Answerer(instance, effort, report, first=number == 0))
     alone = [setting.asked_alone() for setting in settings]
+
+    def numbered(other: Answerer) -> list[AskedAlone]:
+        return [_Answerer(other, effort, report, first=False).asked_alone(prices=False)]
+
+    alone += with_another_number(with_other_numbers(answerer), numbered, name_of(answerer), report)
     driven = [setting.check() for setting in settings]
     for asked in alone:
         asked.compare()
@@ -162,7 +167,7 @@ def _settings(answerer: type[Answerer], effort: Effort) -> Iterator[Any]:
         large = {name: SMALL_NUMBER for name, value in values.items() if type(value) is int and value > SMALL_NUMBER}
         small = [replace(instance, **large)] if large else []
         for other in [instance, *small] if not seen or effort is Effort.FULL or not small else small:
-            if other not in seen:
+            if not any(are_equal(other, each) for each in seen):
                 seen.append(other)
                 yield other
 
@@ -240,23 +245,31 @@ class _Answerer:
             raise ContractError("state", self.subject, "its attributes changed while it drew")
         return driven
 
-    def asked_alone(self) -> AskedAlone:
-        """Answers that differ in one thing each, under every relation; few of them for a further option."""
+    def asked_alone(self, *, prices: bool = True) -> AskedAlone:
+        """Answers that differ in one thing each, under every relation; for a further option in price alone.
+
+        Args:
+            prices: Whether prices are varied by themselves.
+        """
         every = [*itertools.product(RELATIONS, (*PRICES, *PURE))] if self._guarded else []
-        plans = taken(every, lambda each: self._planned(each[1], each[0]), self.subject, self.report)
+        plans = taken(every, lambda each: self._planned(each[1], each[0]), self.subject, self.report, listed=prices)
         first, most = dict(reversed(plans)), self.full or self.first
         usual = [(relation, price) for relation, price in plans if first[relation] == price]
         questions: list[_Question] = [
             (*plan, USUAL, world, -1) for plan in usual[: None if most else 1] for world in (0, 1)
         ]
-        for relation, price in usual[:1] if most else ():
+        for number, (relation, price) in enumerate(usual[: None if most else int(prices)]):
+            subject = f"{self.subject}, {relation}"
             others: dict[str, list[_Question]] = {
-                part: [(relation, other, USUAL, 0, -1) for other in prices]
-                for part, prices in other_prices(price).items()
+                part: [(relation, other, USUAL, 0, -1) for other in different]
+                for part, different in other_prices(price).items()
             }
+            if not self.full and (number or not most):
+                questions += others_taken(others, self._planned_for, subject, self.report)
+                continue
             for part, case in OTHER_CASES.items():
                 others[part] = [(relation, price, case, 0, -1)]
-            questions += others_taken(others, self._planned_for, self.subject, self.report)
+            questions += others_taken(others, self._planned_for, subject, self.report)
             questions += [(relation, price, USUAL, 0, 0)]
         return AskedAlone(questions, self._answer_to, _question_in_words, self.subject, self.report)
 

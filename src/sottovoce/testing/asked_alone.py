@@ -66,10 +66,11 @@ class AskedAlone:
         report: Report,
     ) -> None:
         self._ask, self._shown, self._subject, self._report = ask, shown, subject, report
+        self.has_questions = bool(questions)
         self._alone: list[tuple[Q, Any]] = []
         for question in questions:
             try:
-                said = of_a_copy(partial(_said, ask, question))
+                said = _of_a_copy(partial(_said, ask, question), report)
             except NoAnswerError as none:
                 report.not_compared(f"{subject}: questions asked alone, since {none}")
                 break
@@ -116,7 +117,7 @@ def others_taken(
         return [next((at for at, each in questions if _takes(takes, each)), -1) for questions in tried]
 
     try:
-        places: Sequence[int] = of_a_copy(which)
+        places: Sequence[int] = _of_a_copy(which, report)
     except NoAnswerError:
         places = [0 if questions else -1 for questions in others.values()]
     first = {
@@ -127,8 +128,23 @@ def others_taken(
     return [question for questions in first.values() for question in questions]
 
 
-def taken(questions: Sequence[Q], takes: Callable[[Q], object], subject: str, report: Report) -> list[Q]:
-    """Those that an entry takes; that there are none is listed.
+def with_another_number(
+    others: Mapping[str, Sequence[Q]], asked: Callable[[Q], Sequence[AskedAlone]], subject: str, report: Report
+) -> list[AskedAlone]:
+    """By option, the first entry with another number in it that takes a question; an option without one is listed."""
+    found: list[AskedAlone] = []
+    for option, entries in others.items():
+        every = ([alone for alone in asked(entry) if alone.has_questions] for entry in entries)
+        found += (first := next(filter(None, every), []))
+        if not first:
+            report.not_compared(f"{subject}: asked alone with another {option}, of which it takes none")
+    return found
+
+
+def taken(
+    questions: Sequence[Q], takes: Callable[[Q], object], subject: str, report: Report, *, listed: bool = True
+) -> list[Q]:
+    """Those that an entry takes; where ``listed``, that there are none is.
 
     It is asked in a copy, since to plan is to ask; without one, all.
     """
@@ -137,12 +153,23 @@ def taken(questions: Sequence[Q], takes: Callable[[Q], object], subject: str, re
         return [place for place, question in enumerate(questions) if _takes(takes, question)]
 
     try:
-        found = [questions[place] for place in of_a_copy(which)]
+        found = [questions[place] for place in _of_a_copy(which, report)]
     except NoAnswerError:
         return list(questions)
-    if questions and not found:
+    if listed and questions and not found:
         report.not_compared(f"{subject}: {NONE}")
     return found
+
+
+def _of_a_copy(ask: Callable[[], Any], report: Report) -> Any:
+    """What a copy answers. Where one did not, none is asked again: each would be waited for as long."""
+    if report.no_copies:
+        raise NoAnswerError(report.no_copies)
+    try:
+        return of_a_copy(ask)
+    except NoAnswerError as none:
+        report.no_copies = str(none)
+        raise
 
 
 def _takes(takes: Callable[[Q], object], question: Q) -> bool:

@@ -27,7 +27,7 @@ from sottovoce.privacy.aggregates import Scores, VectorSum
 from sottovoce.privacy.points import PrivatePoints
 from sottovoce.privacy.unit import Adjacency
 from sottovoce.randomness import Randomness
-from sottovoce.testing.asked_alone import AskedAlone
+from sottovoce.testing.asked_alone import AskedAlone, taken
 from sottovoce.testing.asked_first import NOBODY, PLANS, Beside, follows_the_order, nobody_alike, plans_alike
 from sottovoce.testing.claims import FloatArray
 from sottovoce.testing.constructions import Construction
@@ -146,7 +146,7 @@ def check_clustering(mechanism: Any, name: str, subject: str, report: Report) ->
 def asked_alone(construction: Construction, others: Sequence[Construction], name: str, report: Report) -> AskedAlone:
     """Clusterings of two opposite worlds under every adjacency, and with other numbers of its own.
 
-    Public points and radii are compared elsewhere.
+    Public points and radii are compared elsewhere, and what it refuses is listed there.
 
     Args:
         construction: How the clustering is made.
@@ -167,7 +167,8 @@ def asked_alone(construction: Construction, others: Sequence[Construction], name
         return f"{made!r}, {_shown(OPPOSITE[number])}, {adjacency.value}"
 
     own = construction.arguments.get("adjacency", Adjacency.REPLACE_ONE)
-    questions = [(_made_under(construction, each), each, number) for each in Adjacency for number in (0, 1)]
+    every = [(_made_under(construction, each), each, number) for each in Adjacency for number in (0, 1)]
+    questions = taken(every, answer_to, subject, report, listed=False)
     return AskedAlone([*questions, *((other, own, 0) for other in others)], answer_to, in_words, subject, report)
 
 

@@ -36,7 +36,15 @@ from sottovoce.randomness import Randomness
 from sottovoce.synthesis.config import SynthesisConfig, plan_of
 from sottovoce.testing import text_sessions as sessions
 from sottovoce.testing import text_worlds as worlds
-from sottovoce.testing.asked_alone import OWN_DRAWS, REFUSED, AskedAlone, other_prices, others_taken, taken
+from sottovoce.testing.asked_alone import (
+    OWN_DRAWS,
+    REFUSED,
+    AskedAlone,
+    other_prices,
+    others_taken,
+    taken,
+    with_another_number,
+)
 from sottovoce.testing.asked_first import (
     CROWD,
     DRAWS,
@@ -52,9 +60,10 @@ from sottovoce.testing.asked_first import (
 from sottovoce.testing.claims import Claim, claim_of, excess, is_empty, within_price
 from sottovoce.testing.draw_tape import Tape, running
 from sottovoce.testing.draws import exceeds
+from sottovoce.testing.fingerprints import are_equal
 from sottovoce.testing.label_worlds import seeded
 from sottovoce.testing.ladders import counted, pairs_of, require_near
-from sottovoce.testing.options import name_of, settings_of, subject_of
+from sottovoce.testing.options import name_of, settings_of, subject_of, with_other_numbers
 from sottovoce.testing.pools import OPEN, Pool, lead_of, share_of
 from sottovoce.testing.public_rows import NOT_ADDITIVE, PublicRow, moved
 from sottovoce.testing.replays import OWN_COINS, Coins, teller
@@ -140,6 +149,11 @@ def check_decoder(
             raise ContractError("drive", name, "it is no Decoder; subclass sottovoce.methods.decoding.decoder.Decoder")
         settings.append(_Decoder(instance, effort, report, must_run=number == 0))
     alone = [setting.asked_alone() for setting in settings]
+
+    def numbered(other: Decoder) -> list[AskedAlone]:
+        return [_Decoder(other, effort, report, must_run=False).asked_alone(prices=False)]
+
+    alone += with_another_number(with_other_numbers(decoder), numbered, name, report)
     for setting in settings:
         setting.check()
     for asked in alone:
@@ -220,25 +234,35 @@ class _Decoder:
         if not accepted and self.must_run:
             raise ContractError("drive", self.subject, "it accepts no adjacency at any price that was tried")
 
-    def asked_alone(self) -> AskedAlone:
-        """Tokens that differ in one thing each, under every adjacency; few of them for a further option."""
+    def asked_alone(self, *, prices: bool = True) -> AskedAlone:
+        """Tokens that differ in one thing each, under every adjacency; for a further option in price alone.
+
+        Args:
+            prices: Whether prices are varied by themselves.
+        """
         worlds.step_beside(worlds.PUBLIC, OPPOSITE[0])  # libraries are loaded here, and not in every copy
         every_plan = [*itertools.product(Adjacency, PRICES)]
-        plans = taken(every_plan, lambda each: self._plan(each[0], each[1], 1), self.subject, self.report)
+        plans = taken(
+            every_plan, lambda each: self._plan(each[0], each[1], 1), self.subject, self.report, listed=prices
+        )
         (public, _, _), (beside, _, _), *_ = ASKED
         first, every = dict(reversed(plans)), self.full or self.must_run
         usual = [(adjacency, price) for adjacency, price in plans if first[adjacency] == price]
         questions: list[_Question] = [
             (*plan, ORDER, public, said) for plan in (usual if every else usual[:1]) for said in OPPOSITE
         ]
-        for adjacency, price in usual[:1] if every else ():
+        for number, (adjacency, price) in enumerate(usual[: None if every else int(prices)]):
+            subject = f"{self.subject}, {adjacency.value}"
             others: dict[str, list[_Question]] = {
-                part: [(adjacency, each, ORDER, public, OPPOSITE[0]) for each in prices]
-                for part, prices in other_prices(price).items()
+                part: [(adjacency, each, ORDER, public, OPPOSITE[0]) for each in different]
+                for part, different in other_prices(price).items()
             }
+            if not self.full and (number or not every):
+                questions += others_taken(others, self._planned, subject, self.report)
+                continue
             for part, order in OTHER_ORDERS.items():
                 others[part] = [(adjacency, price, order, public, OPPOSITE[0])]
-            questions += others_taken(others, self._planned, self.subject, self.report)
+            questions += others_taken(others, self._planned, subject, self.report)
             questions += [(adjacency, price, ORDER, beside, OPPOSITE[0])]
             questions += [(adjacency, price, ORDER, public, said) for said in (FIRST_OR_END[1], OPPOSITE[1] * CROWD)]
         return AskedAlone(questions, self._answer_to, _question_in_words, self.subject, self.report)
@@ -690,7 +714,7 @@ class _Decoder:
         before = [texts(scene) for scene in scenes]
         for _ in range(7):
             worlds.drawn_text(plan, scenes[1], 1, seeded(2))
-        if [texts(scene) for scene in scenes[::-1]][::-1] != before or plan.decoder != pristine:
+        if [texts(scene) for scene in scenes[::-1]][::-1] != before or not are_equal(plan.decoder, pristine):
             problem = "its texts follow what was written before: it keeps state between texts"
             raise ContractError("state", self.subject, problem, self._setting(plan))
         if held_by(plan.decoder) != held:

@@ -32,7 +32,7 @@ from sottovoce.privacy.unit import Adjacency
 from sottovoce.testing import fit_sessions as sessions
 from sottovoce.testing import fit_worlds as worlds
 from sottovoce.testing.accepted_prices import accepted
-from sottovoce.testing.asked_alone import REFUSED, AskedAlone, other_prices, others_taken, taken
+from sottovoce.testing.asked_alone import REFUSED, AskedAlone, other_prices, others_taken, taken, with_another_number
 from sottovoce.testing.asked_first import PLANS, Beside, follows_the_order, plans_alike
 from sottovoce.testing.claims import FloatArray, is_empty
 from sottovoce.testing.draw_losses import Losses, law_of, losses_of, too_far
@@ -43,7 +43,7 @@ from sottovoce.testing.fit_worlds import LEDGERS, RELATIONS, Case, Neighbourhood
 from sottovoce.testing.joint_laws import NoLawError, chances_of, joint_excess, joint_law
 from sottovoce.testing.label_worlds import seeded
 from sottovoce.testing.ladders import pairs_of
-from sottovoce.testing.options import name_of, settings_of, subject_of
+from sottovoce.testing.options import name_of, settings_of, subject_of, with_other_numbers
 from sottovoce.testing.pools import Pool
 from sottovoce.testing.replays import OTHER_COINS, Coins, either, first_difference, replayed
 from sottovoce.testing.report import ContractError, Effort, Report, must_not_raise
@@ -100,6 +100,11 @@ def check_fitter(fitter: Fitter | type[Fitter], effort: Effort = Effort.QUICK, r
             raise ContractError("drive", name_of(fitter), "it is no Fitter; subclass sottovoce.methods.fitting.Fitter")
         settings.append(_Fitter(instance, effort, report, first=number == 0))
     alone = [setting.asked_alone() for setting in settings]
+
+    def numbered(other: Fitter) -> list[AskedAlone]:
+        return [_Fitter(other, effort, report, first=False).asked_alone(prices=False)]
+
+    alone += with_another_number(with_other_numbers(fitter), numbered, name_of(fitter), report)
     driven = [setting.check() for setting in settings]
     for asked in alone:
         asked.compare()
@@ -169,25 +174,34 @@ class _Fitter:
             raise ContractError("state", self.subject, "its attributes changed while it fitted")
         return True
 
-    def asked_alone(self) -> AskedAlone:
-        """Fits that differ in one thing each, under every relation; few of them for a further option."""
+    def asked_alone(self, *, prices: bool = True) -> AskedAlone:
+        """Fits that differ in one thing each, under every relation; for a further option in price alone.
+
+        Args:
+            prices: Whether prices are varied by themselves.
+        """
         every = [*itertools.product(RELATIONS, (*PRICES, *PURE))]
         plans = taken(
             every,
             lambda each: self._planned(each[0], len(OPPOSITE[0]), each[1], self.usual)[0],
             self.subject,
             self.report,
+            listed=prices,
         )
         first, most = dict(reversed(plans)), self.full or self.first
         usual = [(relation, price) for relation, price in plans if first[relation] == price]
         questions: list[_Question] = [
             (*plan, self.usual, world) for plan in usual[: None if most else 1] for world in (0, 1)
         ]
-        for relation, price in usual[:1] if most else ():
-            case = self.usual
+        for number, (relation, price) in enumerate(usual[: None if most else int(prices)]):
+            case, subject = self.usual, f"{self.subject}, {relation}"
             others: dict[str, list[_Question]] = {
-                part: [(relation, other, case, 0) for other in prices] for part, prices in other_prices(price).items()
+                part: [(relation, other, case, 0) for other in different]
+                for part, different in other_prices(price).items()
             }
+            if not self.full and (number or not most):
+                questions += others_taken(others, self._planned_for, subject, self.report)
+                continue
             cases = {
                 "kind of ledger": replace(case, adds_epsilons=False),
                 "unit": replace(case, unit="person"),
@@ -202,7 +216,7 @@ class _Fitter:
             for part, other in cases.items():
                 others[part] = [(relation, price, other, 0)]
             others["number of units"] = [(relation, price, case, 2)]
-            questions += others_taken(others, self._planned_for, self.subject, self.report)
+            questions += others_taken(others, self._planned_for, subject, self.report)
         return AskedAlone(questions, self._answer_to, _question_in_words, self.subject, self.report)
 
     def _planned_for(self, question: _Question) -> tuple[FitPlan, World] | None:

@@ -32,7 +32,15 @@ from sottovoce.privacy.unit import Adjacency
 from sottovoce.randomness import Randomness
 from sottovoce.testing import label_sessions as sessions
 from sottovoce.testing import label_worlds as worlds
-from sottovoce.testing.asked_alone import OWN_DRAWS, REFUSED, AskedAlone, other_prices, others_taken, taken
+from sottovoce.testing.asked_alone import (
+    OWN_DRAWS,
+    REFUSED,
+    AskedAlone,
+    other_prices,
+    others_taken,
+    taken,
+    with_another_number,
+)
 from sottovoce.testing.asked_first import (
     CROWD,
     DRAWS,
@@ -48,10 +56,11 @@ from sottovoce.testing.asked_first import (
 from sottovoce.testing.claims import Claim, claim_of, excess, is_empty, within_price
 from sottovoce.testing.draw_tape import Tape, running
 from sottovoce.testing.draws import departs, exceeds, mixture
+from sottovoce.testing.fingerprints import are_equal
 from sottovoce.testing.label_moves import compare_moves, draws_alike
 from sottovoce.testing.label_worlds import CHANGES, NAN, Change, Road, outputs
 from sottovoce.testing.ladders import pairs_of
-from sottovoce.testing.options import name_of, settings_of, subject_of
+from sottovoce.testing.options import name_of, settings_of, subject_of, with_other_numbers
 from sottovoce.testing.pools import OPEN, Pool, lead_of, share_of
 from sottovoce.testing.public_rows import NOT_ADDITIVE, moved, squared_distance
 from sottovoce.testing.report import ContractError, Effort, Report, World, in_words, must_not_raise
@@ -102,9 +111,15 @@ def check_method(method: Method | type[Method], effort: Effort = Effort.QUICK, r
     for instance in every:
         if not isinstance(instance, Method):
             raise ContractError("drive", name, "it is no Method; subclass sottovoce.methods.Method")
-        driven += [setting for setting in _driven(instance) if setting not in driven]
+        driven += [each for each in _driven(instance) if not any(are_equal(each, other) for other in driven)]
     settings = [_Method(setting, effort, report, first=number == 0) for number, setting in enumerate(driven)]
     alone = [setting.asked_alone() for setting in settings]
+
+    def numbered(other: Method) -> list[AskedAlone]:
+        settings = (_Method(each, effort, report, first=False) for each in _driven(other))
+        return [setting.asked_alone(prices=False) for setting in settings]
+
+    alone += with_another_number(with_other_numbers(method), numbered, name, report)
     for setting in settings:
         setting.check()
     for asked in alone:
@@ -666,7 +681,7 @@ class _Method:
             if self._fingerprint(scene, number) != before[number]:
                 problem = "its answers follow what was asked before: it keeps state between calls"
                 raise ContractError("state", self.subject, problem, scene[0])
-        if held_by(self.method) != held or (is_dataclass(self.method) and self.method != pristine):
+        if held_by(self.method) != held or (is_dataclass(self.method) and not are_equal(self.method, pristine)):
             raise ContractError("state", self.subject, "its attributes changed while it answered")
         key = next(iter(claims))
         if self._law is None and (made := self._priced(key[0], DRAWN_PRICES[0])):
@@ -693,12 +708,18 @@ class _Method:
             raise ContractError("state", self.subject, PLANS, f"{key[0].value}, {key[1]}")
         self.report.kept("state", len(scenes) + 4 * len(ASKED), "questions answered alike before and after others")
 
-    def asked_alone(self) -> AskedAlone:
-        """Questions that differ in one thing each, under every adjacency; few of them for a further option."""
+    def asked_alone(self, *, prices: bool = True) -> AskedAlone:
+        """Questions that differ in one thing each, under every adjacency; for a further option in price alone.
+
+        Args:
+            prices: Whether prices are varied by themselves.
+        """
         charged = self.method.private and self.method.reads is not Reads.NOTHING
-        prices = (*(DRAWN_PRICES if self._law is None else PRICES), *PURE)
-        every = [*itertools.product(CHANGES, prices)] if charged else []
-        plans = taken(every, lambda each: self._priced(each[0].adjacency, each[1]), self.subject, self.report)
+        tried = (*(DRAWN_PRICES if self._law is None else PRICES), *PURE)
+        every = [*itertools.product(CHANGES, tried)] if charged else []
+        plans = taken(
+            every, lambda each: self._priced(each[0].adjacency, each[1]), self.subject, self.report, listed=prices
+        )
         first, most = dict(reversed(plans)), self.full or self.first
         usual = [(change, price) for change, price in plans if first[change] == price]
         (public, _, _), (beside, _, _), *_ = ASKED
@@ -707,12 +728,14 @@ class _Method:
             for plan in usual[: None if most else 1]
             for labels, world in itertools.product((3, 2), (0, 1))
         ]
-        for change, price in usual[:1] if most else ():
+        for number, (change, price) in enumerate(usual[: None if most else int(prices)]):
             others: dict[str, list[_Question]] = {
-                part: [(change, other, 3, 0, public, 1) for other in prices]
-                for part, prices in other_prices(price).items()
+                part: [(change, other, 3, 0, public, 1) for other in different]
+                for part, different in other_prices(price).items()
             }
-            questions += others_taken(others, self._takes, self.subject, self.report)
+            questions += others_taken(others, self._takes, f"{self.subject}, {change}", self.report)
+            if not self.full and (number or not most):
+                continue
             questions += [(change, price, 3, 0, beside, 1)]
             questions += [] if self.sampled else [(change, price, 2, 1, public, CROWD)]
         return AskedAlone(questions, self._answer_to, self._question_in_words, self.subject, self.report)

@@ -18,6 +18,7 @@ from typing import Any, Final, Literal, Union, get_args, get_origin, get_type_hi
 
 from sottovoce.errors import InputError
 from sottovoce.parameters import Number, OneOf
+from sottovoce.testing.fingerprints import are_equal
 from sottovoce.testing.report import ContractError, Effort
 
 COMPANIONS: Final[tuple[float, ...]] = (0.25, 2)
@@ -49,14 +50,14 @@ def settings_of(cls: type, effort: Effort) -> Iterator[Any]:
     known = [default]
     for name, values in choices.items():
         for value in values:
-            if value == getattr(default, name):
+            if are_equal(value, getattr(default, name)):
                 continue
             instance = _with(cls, name, value, choices)
             if instance is None:
                 raise ContractError(
                     "drive", cls.__name__, f"the option {name}={value!r} is declared and always refused"
                 )
-            if instance not in known:
+            if not any(are_equal(instance, each) for each in known):
                 known.append(instance)
                 yield instance
     for name, value in numbers.items():
@@ -67,7 +68,23 @@ def settings_of(cls: type, effort: Effort) -> Iterator[Any]:
     settled = [name for kind in _SETTLED for name in getattr(default, kind, ())]
     for name in _optional(cls, choices, settled):
         made = [instance for number in COMPANIONS if (instance := _made(cls, {name: number})) is not None]
-        yield from (instance for instance in (made if effort is Effort.FULL else made[-1:]) if instance not in known)
+        for instance in made if effort is Effort.FULL else made[-1:]:
+            if not any(are_equal(instance, each) for each in known):
+                yield instance
+
+
+def with_other_numbers(entry: Any) -> dict[str, list[Any]]:
+    """By option, instances of a class with another number in it: twice as much, half, and one more.
+
+    The first of these that takes a question is asked alone, beside the default, so that what is kept without this
+    number shows. Of 0 there are none, since every run tries 1 for it; nor are there of an instance.
+    """
+    found: dict[str, list[Any]] = {}
+    for name, value in numbers_of(entry).items() if isinstance(entry, type) else ():
+        twice, half = (2 * value, max(1, value // 2)) if isinstance(value, int) else (2 * value, value / 2)
+        made = [_made(entry, {name: other}) for other in (twice, half, value + 1) if value and other != value]
+        found |= {name: [instance for instance in made if instance is not None]} if value else {}
+    return found
 
 
 def choices_of(cls: type) -> dict[str, tuple[Any, ...]]:
@@ -149,7 +166,7 @@ def subject_of(entry: Any) -> str:
     shown = [
         f"{field.name}={value!r}"
         for field in fields(entry)
-        if (value := getattr(entry, field.name)) is not None and value != field.default and field.repr
+        if field.repr and (value := getattr(entry, field.name)) is not None and not are_equal(value, field.default)
     ]
     return f"{name}({', '.join(shown)})"
 

@@ -65,6 +65,7 @@ class Report:
         failure: The contract that was broken; ``None`` where all were kept.
         refused: Settings that the entry refuses, which need no check.
         uncompared: What was not compared, and why.
+        no_copies: Why no copy of the process is asked any more; empty while copies answer.
     """
 
     kind: str
@@ -73,6 +74,7 @@ class Report:
     failure: ContractError | None = None
     refused: list[str] = field(default_factory=list)
     uncompared: list[str] = field(default_factory=list)
+    no_copies: str = ""
 
     @property
     def passed(self) -> bool:

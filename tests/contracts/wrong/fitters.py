@@ -146,6 +146,40 @@ class KeepsItsDimension(Means):
 
 
 @dataclass(frozen=True)
+class KeepsNoiseOfTwo(Means):
+    """The noise of two releases, where the number of units is private, is kept by the epsilon, whatever the delta is.
+
+    What one release needs is worked out each time.
+    """
+
+    calibrated_parameters = ("epsilon", "delta")
+    multiplier: ClassVar[None] = None
+    epsilon: Positive | None = None
+    delta: Positive | None = None
+    kept: ClassVar[dict[float, float]] = {}
+
+    def calibrated(self, price, setting):
+        return replace(self, epsilon=self.epsilon or price.epsilon, delta=self.delta or price.delta)
+
+    def needed(self):
+        return 1.001 * RoundedGaussian.for_rho(self.epsilon, self.delta).noise_multiplier
+
+    def event(self, setting):
+        if setting.units is not None:
+            return RoundedGaussian(self.needed()).event
+        return ComposedDpEvent([RoundedGaussian(self.needed() * 1.5).event] * 2)
+
+    def fit(self, plan, private, public, randomness):
+        setting, units, multiplier = plan.setting, plan.setting.units, self.needed()
+        if units is None:
+            multiplier = self.kept.setdefault(self.epsilon, 1.5 * multiplier)
+            units = self.counted(private, setting, multiplier, randomness)
+        rule = self.rule(setting, private)
+        sums = self.drawn(private.sum_of(rule), self.bound(rule, setting), setting, multiplier, randomness)
+        return self.support(sums[: setting.labels * setting.dimension] / max(units, 1.0), setting)
+
+
+@dataclass(frozen=True)
 class Likest(Fitter):
     """Right: noisy likenesses of records to every public text; of each label the likest text."""
 

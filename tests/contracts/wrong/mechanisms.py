@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import itertools
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from fractions import Fraction
 from math import isqrt
 from typing import ClassVar
@@ -105,6 +105,20 @@ class PlainLaplace(_Noise):
 
     def scale(self, counts):
         return counts.l1 / exact(self.epsilon)
+
+
+@dataclass(frozen=True)
+class HoldsAnArray(_Noise):
+    """Right: its epsilon is the sum of an array, which is not equal to another one by one word."""
+
+    shares: np.ndarray = field(default_factory=lambda: np.array([0.3, 0.4]))
+
+    @property
+    def event(self):
+        return PureDP(float(self.shares.sum()))
+
+    def scale(self, counts):
+        return counts.l1 / exact(float(self.shares.sum()))
 
 
 class KeepsAPlainTable(PlainLaplace):

@@ -17,6 +17,7 @@ from sottovoce.mechanisms.propose_test_release import ProposeTestRelease
 from sottovoce.methods.base import Method, Price, Reads, Selecting, Subsampling
 from sottovoce.methods.pbs import PbS
 from sottovoce.methods.poe import PoE
+from sottovoce.parameters import Positive
 from sottovoce.privacy.accounting.renyi import rho_of_budget
 from sottovoce.privacy.aggregates import Counts, Scores, VectorSum
 from sottovoce.privacy.events import (
@@ -421,6 +422,59 @@ class KeepsItsRate(Method):
     def choose(self, experts, price, randomness):
         rate = self.kept.setdefault(price.epsilon, self.rate(price))
         return Exponential(rate).select(experts.clipped_sum(2.0), randomness)
+
+
+class KeepsARateForSwaps(KeepsItsRate):
+    """So it is under replace-one; elsewhere a rate is kept by the whole price."""
+
+    kept: ClassVar[dict[object, float]] = {}
+
+    def law(self, experts, price):
+        return self.mechanism(experts, price).law(experts.clipped_sum(2.0))
+
+    def choose(self, experts, price, randomness):
+        return self.mechanism(experts, price).select(experts.clipped_sum(2.0), randomness)
+
+    def mechanism(self, experts, price):
+        key = price.epsilon if self.forgets(experts) else price
+        return Exponential(self.kept.setdefault(key, self.rate(price)))
+
+    def forgets(self, experts):
+        return experts.votes().adjacency is Adjacency.REPLACE_ONE
+
+
+@dataclass(frozen=True)
+class KeepsARateOfAChoice(KeepsARateForSwaps):
+    """So it is with one choice of an option; with the other one a rate is kept by the whole price."""
+
+    kept: ClassVar[dict[object, float]] = {}
+    pace: Literal["usual", "quick"] = "usual"
+
+    def forgets(self, experts):
+        return self.pace == "quick"
+
+
+@dataclass(frozen=True)
+class KeepsItsClip(_Poe):
+    """The bound of its scores is kept by the adjacency and the change, whatever the clip of the next method is."""
+
+    kept: ClassVar[dict[object, int]] = {}
+    clip: Positive = 2.0
+
+    def scores(self, experts):
+        right = experts.clipped_sum(self.clip)
+        bound = self.kept.setdefault((right.adjacency, experts.change), right.sensitivity)
+        return Scores(right.values, sensitivity=bound, adjacency=right.adjacency)
+
+
+@dataclass(frozen=True)
+class HoldsAnArray(_Poe):
+    """Right: an option is an array, which is not equal to another one by one word."""
+
+    clips: np.ndarray = field(default_factory=lambda: np.array([1.0, 2.0]))
+
+    def scores(self, experts):
+        return experts.clipped_sum(float(self.clips.max()))
 
 
 class KeepsALargeRate(KeepsItsRate):
