@@ -4,14 +4,25 @@ from __future__ import annotations
 
 import itertools
 import os
+from functools import partial
+from typing import ClassVar
 
 import numpy as np
 import pytest
 
 from sottovoce.errors import AssignmentError
 from sottovoce.methods.base import Price
+from sottovoce.privacy.events import NoOpDpEvent
 from sottovoce.testing import asked_alone
-from sottovoce.testing.asked_alone import AskedAlone, other_prices, others_taken, taken, with_another_number
+from sottovoce.testing.asked_alone import (
+    NOT_MADE,
+    REFUSED,
+    AskedAlone,
+    other_prices,
+    others_taken,
+    taken,
+    with_another_number,
+)
 from sottovoce.testing.report import ContractError, Report
 
 
@@ -225,20 +236,74 @@ def test_a_copy_without_an_answer_ends_the_asking(monkeypatch):
     assert (len(asked), report.uncompared) == (1, listed)
 
 
-def test_the_first_number_that_takes_a_question_is_asked_alone():
-    report, asked = Report("method", "an entry"), []
+class Numbered:
+    """Cannot be made with a k of 1, and answers nothing with a clip of 1; its limit is kept by another name."""
+
+    made: ClassVar[list[int]] = []
+
+    def __init__(self, clip=2, k=2, rate=3, limit=4):
+        if k == 1:
+            raise MemoryError("it would be a large table")
+        self.clip, self.k, self.rate, self._limit = clip, k, rate, limit
+        self.event = NoOpDpEvent()
+        self.made.append(os.getpid())
+
+
+def test_the_first_number_that_answers_a_question_is_asked_alone():
+    report = Report("method", "an entry")
+
+    def said(entry, question):
+        if entry.clip == 1:
+            raise AssignmentError("refused with the records")
+        if entry.rate != 3:
+            raise ValueError("no other rate")
+        return [float(question)]
 
     def numbered(entry):
-        asked.append(entry)
-        questions = [[], [1, 2]] if entry % 2 else [[]]
-        return [AskedAlone(each, Entry(), str, str(entry), report) for each in questions]
+        name = f"{entry.clip}, {entry.k}"
+        return [AskedAlone([1, 2], partial(said, entry), str, name, report), AskedAlone([], float, str, name, report)]
 
-    found = with_another_number({"clip": [2, 3, 5], "k": [4], "rate": []}, numbered, "an entry", report)
-    assert [each.has_questions for each in found] == [True]
-    assert asked == [2, 3, 4]
+    found = with_another_number(Numbered, numbered, "an entry", report)
+    assert [(each._subject, each.answered) for each in found] == [("3, 2", 2), ("3, 2", 0), ("2, 3", 2), ("2, 3", 0)]
+    assert set(Numbered.made) == {os.getpid()}
     assert report.uncompared == [
-        "an entry: asked alone with another k, of which it takes none",
+        "an entry with another limit, which an instance does not keep by this name",
         "an entry: asked alone with another rate, of which it takes none",
+    ]
+    for each in found:
+        each.compare()
+    assert [(check.contract, check.cases) for check in report.checks] == [("state", 4)]
+    assert with_another_number(Numbered(), numbered, "an entry", again := Report("method", "an entry")) == []
+    assert again.uncompared == []
+
+
+def test_without_copies_no_other_number_is_asked(monkeypatch):
+    monkeypatch.delattr(os, "fork")
+    report = Report("method", "an entry")
+    assert with_another_number(Kept, lambda entry: pytest.fail("it is asked"), "an entry", report) == []
+    assert report.uncompared == []
+
+
+class Kept:
+    """Has a number."""
+
+    def __init__(self, clip=2):
+        self.clip = clip
+
+
+def test_what_is_refused_or_not_made_is_listed_once():
+    report = Report("method", "an entry")
+    said = {1: [REFUSED], 2: [NOT_MADE], 3: [0.5], 4: [REFUSED]}
+    alone = AskedAlone([*said], said.get, str, "an entry", report, listed=lambda question: question == 1)
+    alone.compare()
+    assert (alone.answered, report.uncompared) == (1, ["an entry: a question (4), which it refuses"])
+    here = os.getpid()
+
+    def made_here(question):
+        return [0.5] if os.getpid() == here else [NOT_MADE]
+
+    assert compared(made_here, [1]).uncompared == [
+        "an entry: a question that was asked alone (1), which raises in a copy"
     ]
 
 

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
-from enum import Enum
+from dataclasses import dataclass, field, fields
+from decimal import Decimal
+from enum import Enum, IntEnum
+from fractions import Fraction
 from typing import Annotated, Literal
 
 import numpy as np
@@ -69,25 +71,64 @@ def test_a_full_run_tries_other_numbers_too():
     assert {"Declared(clip=0.5)", "Declared(clip=8.0)"} <= set(shown)
 
 
+class Size(IntEnum):
+    SMALL = 1
+    LARGE = 4
+
+
 @dataclass(frozen=True)
 class Numbers(Checked):
-    k: Whole = 1
     width: int = 8
     rate: Annotated[float, Number(0, 0.5)] = 0.4
-    fixed: Annotated[int, Number(3, 3, whole=True)] = 3
-    weight: float = 0.0
+    clips: tuple[Fraction, ...] = field(default_factory=lambda: (Fraction(2), Fraction(3)))
     steep: bool = False
+    size: Size = Size.SMALL
+    side: Literal[1, 3] = 1
+    loudness: float | None = None
+
+
+class Plain:
+    def __init__(self, clip=Decimal(2), limit=3):
+        self.clip, self._limit = clip, limit
 
 
 def test_each_number_is_another_one_by_itself():
-    found = {option: [subject_of(one) for one in made] for option, made in with_other_numbers(Numbers).items()}
-    assert found == {
-        "k": ["Numbers(k=2)", "Numbers(k=2)"],
-        "width": ["Numbers(width=16)", "Numbers(width=4)", "Numbers(width=9)"],
-        "rate": ["Numbers(rate=0.2)"],
-        "fixed": [],
+    others, lost = with_other_numbers(Numbers)
+    assert lost == []
+    assert {place: [made.arguments for made in each] for place, each in others.items()} == {
+        "width": [{**DEFAULTS, "width": 4}, {**DEFAULTS, "width": 9}],
+        "rate": [{**DEFAULTS, "rate": 0.2}, {**DEFAULTS, "rate": 0.8}],
+        "clips[0]": [{**DEFAULTS, "clips": (first, Fraction(3))} for first in (Fraction(1), Fraction(4))],
+        "clips[1]": [{**DEFAULTS, "clips": (Fraction(2), last)} for last in (Fraction(3, 2), Fraction(6))],
     }
-    assert with_other_numbers(Numbers()) == {}
+    assert with_other_numbers(Numbers()) == ({}, [])
+    others, lost = with_other_numbers(Plain)
+    assert ([*others], lost) == (["clip"], ["limit"])
+
+
+DEFAULTS = {each.name: getattr(Numbers(), each.name) for each in fields(Numbers)}
+
+
+@pytest.mark.parametrize("effort", Effort)
+def test_choices_that_are_numbers_are_not_other_numbers(effort):
+    settings = [*settings_of(Numbers, effort)]
+    assert {(one.size, one.side) for one in settings} == {(Size.SMALL, 1), (Size.LARGE, 1), (Size.SMALL, 3)}
+    assert all(isinstance(one.size, Size) for one in settings)
+
+
+@dataclass(frozen=True)
+class Asserts:
+    share: float = 0.75
+    of: int | None = None
+
+    def __post_init__(self):
+        assert 0 < self.share < 1
+        if self.of is not None:
+            raise ValueError("no number will do")
+
+
+def test_a_number_that_nobody_chose_may_be_refused_by_any_error():
+    assert [one.share for one in settings_of(Asserts, Effort.FULL)] == [0.75, 0.75 / 4]
 
 
 @dataclass(frozen=True)

@@ -19,18 +19,7 @@ from sottovoce.methods.class_means import ClassMeans
 from sottovoce.methods.fitting.fitter import FitSetting
 from sottovoce.methods.poe import PoE
 from sottovoce.methods.prism import PRISM
-from sottovoce.testing import (
-    answerers,
-    asked_alone,
-    check_answerer,
-    check_decoder,
-    check_fitter,
-    check_method,
-    decoders,
-    fitters,
-    methods,
-)
-from sottovoce.testing.options import with_other_numbers
+from sottovoce.testing import answerers, asked_alone, decoders, fitters, methods
 from sottovoce.testing.report import Effort, Report
 
 
@@ -131,38 +120,6 @@ def test_in_a_full_run_each_part_is_another_one_by_itself_under_every_relation(k
     assert len(every) > 2
     for under in every:
         assert unvaried(under) <= {RELATION[kind]}
-
-
-class ThatIsAskedError(Exception):
-    """Ends a check."""
-
-
-@pytest.mark.parametrize(
-    ("check", "driver", "entry"),
-    [
-        (check_method, methods, PoE),
-        (check_decoder, decoders, PRISM),
-        (check_answerer, answerers, KSA),
-        (check_fitter, fitters, ClassMeans),
-    ],
-    ids=["method", "decoder", "answerer", "fitter"],
-)
-def test_a_number_of_an_option_is_another_one_by_itself(check, driver, entry):
-    asked = []
-
-    def with_another_number(others, numbered, subject, report):
-        asked.extend([each for entry in made for each in numbered(entry)] for made in others.values())
-        assert others.keys() == with_other_numbers(entry).keys()
-        raise ThatIsAskedError
-
-    with (
-        without_copies(),
-        patch.object(driver, "with_another_number", side_effect=with_another_number),
-        pytest.raises(ThatIsAskedError),
-    ):
-        check(entry)
-    assert asked
-    assert all(any(each.has_questions for each in every) for every in asked)
 
 
 @pytest.mark.parametrize(

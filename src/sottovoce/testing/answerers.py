@@ -49,7 +49,7 @@ from sottovoce.testing.fit_draws import EXTREMES, noise_of, not_normal, usual_on
 from sottovoce.testing.joint_laws import NoLawError, chances_of, joint_excess, joint_law
 from sottovoce.testing.label_worlds import seeded
 from sottovoce.testing.ladders import TOP, pairs_of
-from sottovoce.testing.options import edges_of, name_of, settings_of, subject_of, with_other_numbers
+from sottovoce.testing.options import edges_of, name_of, settings_of, subject_of
 from sottovoce.testing.pools import Pool
 from sottovoce.testing.replays import OTHER_COINS, Coins, either, first_difference, replayed
 from sottovoce.testing.report import ContractError, Effort, Report, must_not_raise
@@ -148,7 +148,7 @@ def check_answerer(
     def numbered(other: Answerer) -> list[AskedAlone]:
         return [_Answerer(other, effort, report, first=False).asked_alone(prices=False)]
 
-    alone += with_another_number(with_other_numbers(answerer), numbered, name_of(answerer), report)
+    alone += with_another_number(answerer, numbered, name_of(answerer), report)
     driven = [setting.check() for setting in settings]
     for asked in alone:
         asked.compare()

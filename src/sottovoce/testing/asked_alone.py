@@ -25,7 +25,9 @@ import numpy as np
 from sottovoce.errors import InputError, SottoError
 from sottovoce.methods.base import Price
 from sottovoce.testing.another_process import NoAnswerError, of_a_copy
+from sottovoce.testing.constructions import Construction
 from sottovoce.testing.fingerprints import fingerprint
+from sottovoce.testing.options import with_other_numbers
 from sottovoce.testing.report import ContractError, Report
 
 CLOSE: Final = 1e-9
@@ -37,6 +39,8 @@ RAISED: Final = "raised"
 cannot always be used in one."""
 REFUSED: Final = "refused"
 """What is said where an entry refuses a question."""
+NOT_MADE: Final = "not made"
+"""What is said where an entry cannot be made for a question. Where that is, another check lists it."""
 NONE: Final = "questions asked alone, of which it takes none"
 FOLLOWS: Final = (
     "another answer is given in a process in which nothing else was asked: it keeps state between questions"
@@ -55,6 +59,7 @@ class AskedAlone:
         shown: A question in words.
         subject: The entry with its options.
         report: To be filled.
+        listed: Whether another check lists a question that is refused.
     """
 
     def __init__(
@@ -64,9 +69,11 @@ class AskedAlone:
         shown: Callable[[Q], str],
         subject: str,
         report: Report,
+        *,
+        listed: Callable[[Q], bool] = lambda _: False,
     ) -> None:
         self._ask, self._shown, self._subject, self._report = ask, shown, subject, report
-        self.has_questions = bool(questions)
+        self._listed = listed
         self._alone: list[tuple[Q, Any]] = []
         for question in questions:
             try:
@@ -75,6 +82,11 @@ class AskedAlone:
                 report.not_compared(f"{subject}: questions asked alone, since {none}")
                 break
             self._alone.append((question, said))
+
+    @property
+    def answered(self) -> int:
+        """Questions that are neither refused nor end in an error."""
+        return sum(alone not in ([RAISED], [REFUSED], [NOT_MADE]) for _, alone in self._alone)
 
     def compare(self) -> None:
         """Asks the same questions here: in both orders, and each right before and behind the first.
@@ -85,16 +97,16 @@ class AskedAlone:
         around = [each for other in self._alone[1:] for each in (self._alone[0], other)]
         for question, alone in (*self._alone, *reversed(self._alone), *around):
             here = _said(self._ask, question)
-            if alone == [RAISED] != here:
+            if alone in ([RAISED], [NOT_MADE]) and alone != here:
                 raised = f"a question that was asked alone ({self._shown(question)}), which raises in a copy"
                 self._report.not_compared(f"{self._subject}: {raised}")
             elif not _alike(here, alone):
                 raise ContractError("state", self._subject, FOLLOWS, self._shown(question))
-            elif alone in ([RAISED], [REFUSED]):
+            elif alone == [RAISED] or (alone == [REFUSED] and not self._listed(question)):
                 which = "which raises" if alone == [RAISED] else "which it refuses"
                 self._report.not_compared(f"{self._subject}: a question ({self._shown(question)}), {which}")
-        if answered := sum(alone not in ([RAISED], [REFUSED]) for _, alone in self._alone):
-            self._report.kept("state", answered, "questions answered as they are alone")
+        if self.answered:
+            self._report.kept("state", self.answered, "questions answered as they are alone")
 
 
 def other_prices(price: Price) -> dict[str, list[Price]]:
@@ -129,16 +141,33 @@ def others_taken(
 
 
 def with_another_number(
-    others: Mapping[str, Sequence[Q]], asked: Callable[[Q], Sequence[AskedAlone]], subject: str, report: Report
+    entry: Any, asked: Callable[[Any], Sequence[AskedAlone]], subject: str, report: Report
 ) -> list[AskedAlone]:
-    """By option, the first entry with another number in it that takes a question; an option without one is listed."""
+    """What is asked of a class with another number in one place: of the first one there that answers a question.
+
+    A place without one is listed. Of an instance nothing is asked.
+    """
     found: list[AskedAlone] = []
-    for option, entries in others.items():
-        every = ([alone for alone in asked(entry) if alone.has_questions] for entry in entries)
-        found += (first := next(filter(None, every), []))
-        if not first:
-            report.not_compared(f"{subject}: asked alone with another {option}, of which it takes none")
+    others, lost = with_other_numbers(entry)
+    if lost:
+        report.not_compared(f"{subject} with another {' or '.join(lost)}, which an instance does not keep by this name")
+    for place, entries in others.items():
+        first = next(filter(None, (_answered(other, asked, report) for other in entries)), [])
+        found += first
+        if not first and not report.no_copies:
+            report.not_compared(f"{subject}: asked alone with another {place}, of which it takes none")
     return found
+
+
+def _answered(
+    entry: Construction, asked: Callable[[Any], Sequence[AskedAlone]], report: Report
+) -> Sequence[AskedAlone]:
+    """What was asked of an entry; nothing where it cannot be made, or answers nothing."""
+    with suppress(NoAnswerError, Exception, SottoError):
+        if _of_a_copy(entry.is_made, report):
+            every = asked(entry.make())
+            return every if any(alone.answered for alone in every) else ()
+    return ()
 
 
 def taken(
@@ -182,7 +211,10 @@ def _takes(takes: Callable[[Q], object], question: Q) -> bool:
 def _said(ask: Callable[[Q], Sequence[Any]], question: Q) -> list[Any]:
     """What is said: numbers as they are, a hash of everything else."""
     try:
-        return [part if isinstance(part, float) else _hash(part) for part in ask(question)]
+        said = ask(question)
+        if len(said) == 1 and isinstance(said[0], str) and said[0] in (REFUSED, NOT_MADE):
+            return [*said]
+        return [part if isinstance(part, float) else _hash(part) for part in said]
     except InputError:
         return [REFUSED]
     except (Exception, SottoError):

@@ -21,13 +21,13 @@ from typing import Any, Final, final
 
 import numpy as np
 
-from sottovoce.errors import InputError
+from sottovoce.errors import InputError, SottoError
 from sottovoce.mechanisms.gaussian import with_noise
 from sottovoce.privacy.aggregates import Scores, VectorSum
 from sottovoce.privacy.points import PrivatePoints
 from sottovoce.privacy.unit import Adjacency
 from sottovoce.randomness import Randomness
-from sottovoce.testing.asked_alone import AskedAlone, taken
+from sottovoce.testing.asked_alone import NOT_MADE, AskedAlone
 from sottovoce.testing.asked_first import NOBODY, PLANS, Beside, follows_the_order, nobody_alike, plans_alike
 from sottovoce.testing.claims import FloatArray
 from sottovoce.testing.constructions import Construction
@@ -158,8 +158,17 @@ def asked_alone(construction: Construction, others: Sequence[Construction], name
 
     def answer_to(question: tuple[Construction, Adjacency, int]) -> Sequence[Any]:
         made, adjacency, number = question
-        one = _under(made.make(), adjacency)
-        tape, found = _Clustering(one, name, subject, report, adjacency)._run(OPPOSITE[number], None, Coins(0), USUAL)
+        try:
+            one = _under(made.make(), adjacency)
+        except (Exception, SottoError):
+            return [NOT_MADE]
+        try:
+            driven = _Clustering(one, name, subject, report, adjacency)
+            tape, found = driven._run(OPPOSITE[number], None, Coins(0), USUAL)
+        except ContractError as error:
+            if isinstance(error.__cause__, InputError):
+                raise error.__cause__ from None
+            raise
         return [one.event, tape.told, found]
 
     def in_words(question: tuple[Construction, Adjacency, int]) -> str:
@@ -167,9 +176,9 @@ def asked_alone(construction: Construction, others: Sequence[Construction], name
         return f"{made!r}, {_shown(OPPOSITE[number])}, {adjacency.value}"
 
     own = construction.arguments.get("adjacency", Adjacency.REPLACE_ONE)
-    every = [(_made_under(construction, each), each, number) for each in Adjacency for number in (0, 1)]
-    questions = taken(every, answer_to, subject, report, listed=False)
-    return AskedAlone([*questions, *((other, own, 0) for other in others)], answer_to, in_words, subject, report)
+    usual = [(_made_under(construction, each), each, number) for each in Adjacency for number in (0, 1)]
+    questions = [*usual, *((other, own, 0) for other in others)]
+    return AskedAlone(questions, answer_to, in_words, subject, report, listed=lambda question: question in usual)
 
 
 def _made_under(construction: Construction, adjacency: Adjacency) -> Construction:

@@ -63,7 +63,7 @@ from sottovoce.testing.draws import exceeds
 from sottovoce.testing.fingerprints import are_equal
 from sottovoce.testing.label_worlds import seeded
 from sottovoce.testing.ladders import counted, pairs_of, require_near
-from sottovoce.testing.options import name_of, settings_of, subject_of, with_other_numbers
+from sottovoce.testing.options import name_of, settings_of, subject_of
 from sottovoce.testing.pools import OPEN, Pool, lead_of, share_of
 from sottovoce.testing.public_rows import NOT_ADDITIVE, PublicRow, moved
 from sottovoce.testing.replays import OWN_COINS, Coins, teller
@@ -153,7 +153,7 @@ def check_decoder(
     def numbered(other: Decoder) -> list[AskedAlone]:
         return [_Decoder(other, effort, report, must_run=False).asked_alone(prices=False)]
 
-    alone += with_another_number(with_other_numbers(decoder), numbered, name, report)
+    alone += with_another_number(decoder, numbered, name, report)
     for setting in settings:
         setting.check()
     for asked in alone:

@@ -43,7 +43,7 @@ from sottovoce.testing.fit_worlds import LEDGERS, RELATIONS, Case, Neighbourhood
 from sottovoce.testing.joint_laws import NoLawError, chances_of, joint_excess, joint_law
 from sottovoce.testing.label_worlds import seeded
 from sottovoce.testing.ladders import pairs_of
-from sottovoce.testing.options import name_of, settings_of, subject_of, with_other_numbers
+from sottovoce.testing.options import name_of, settings_of, subject_of
 from sottovoce.testing.pools import Pool
 from sottovoce.testing.replays import OTHER_COINS, Coins, either, first_difference, replayed
 from sottovoce.testing.report import ContractError, Effort, Report, must_not_raise
@@ -104,7 +104,7 @@ def check_fitter(fitter: Fitter | type[Fitter], effort: Effort = Effort.QUICK, r
     def numbered(other: Fitter) -> list[AskedAlone]:
         return [_Fitter(other, effort, report, first=False).asked_alone(prices=False)]
 
-    alone += with_another_number(with_other_numbers(fitter), numbered, name_of(fitter), report)
+    alone += with_another_number(fitter, numbered, name_of(fitter), report)
     driven = [setting.check() for setting in settings]
     for asked in alone:
         asked.compare()

@@ -60,7 +60,7 @@ from sottovoce.testing.fingerprints import are_equal
 from sottovoce.testing.label_moves import compare_moves, draws_alike
 from sottovoce.testing.label_worlds import CHANGES, NAN, Change, Road, outputs
 from sottovoce.testing.ladders import pairs_of
-from sottovoce.testing.options import name_of, settings_of, subject_of, with_other_numbers
+from sottovoce.testing.options import name_of, settings_of, subject_of
 from sottovoce.testing.pools import OPEN, Pool, lead_of, share_of
 from sottovoce.testing.public_rows import NOT_ADDITIVE, moved, squared_distance
 from sottovoce.testing.report import ContractError, Effort, Report, World, in_words, must_not_raise
@@ -119,7 +119,7 @@ def check_method(method: Method | type[Method], effort: Effort = Effort.QUICK, r
         settings = (_Method(each, effort, report, first=False) for each in _driven(other))
         return [setting.asked_alone(prices=False) for setting in settings]
 
-    alone += with_another_number(with_other_numbers(method), numbered, name, report)
+    alone += with_another_number(method, numbered, name, report)
     for setting in settings:
         setting.check()
     for asked in alone:

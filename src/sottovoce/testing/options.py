@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import itertools
 import math
+import re
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import Field, fields, is_dataclass
 from enum import Enum
@@ -18,6 +19,7 @@ from typing import Any, Final, Literal, Union, get_args, get_origin, get_type_hi
 
 from sottovoce.errors import InputError
 from sottovoce.parameters import Number, OneOf
+from sottovoce.testing.constructions import Construction, construction_of
 from sottovoce.testing.fingerprints import are_equal
 from sottovoce.testing.report import ContractError, Effort
 
@@ -61,30 +63,30 @@ def settings_of(cls: type, effort: Effort) -> Iterator[Any]:
                 known.append(instance)
                 yield instance
     for name, value in numbers.items():
-        for other in _other_numbers(value, effort):
-            instance = _made(cls, {name: other})
+        for other in _other_numbers(value, effort) if name not in choices else ():
+            instance = _made(cls, {name: other}, refused=Exception)
             if instance is not None:
                 yield instance
     settled = [name for kind in _SETTLED for name in getattr(default, kind, ())]
     for name in _optional(cls, choices, settled):
-        made = [instance for number in COMPANIONS if (instance := _made(cls, {name: number})) is not None]
+        made = [instance for number in COMPANIONS if (instance := _made(cls, {name: number}, refused=Exception))]
         for instance in made if effort is Effort.FULL else made[-1:]:
             if not any(are_equal(instance, each) for each in known):
                 yield instance
 
 
-def with_other_numbers(entry: Any) -> dict[str, list[Any]]:
-    """By option, instances of a class with another number in it: twice as much, half, and one more.
+def with_other_numbers(entry: Any) -> tuple[dict[str, list[Construction]], list[str]]:
+    """A class with another number in one place of what it is made with, by place; and what its instances do not keep.
 
-    The first of these that takes a question is asked alone, beside the default, so that what is kept without this
-    number shows. Of 0 there are none, since every run tries 1 for it; nor are there of an instance.
+    Half is first, then one more or twice as much. What is declared as a choice is left out: every choice is driven. Of
+    an instance there are none.
     """
-    found: dict[str, list[Any]] = {}
-    for name, value in numbers_of(entry).items() if isinstance(entry, type) else ():
-        twice, half = (2 * value, max(1, value // 2)) if isinstance(value, int) else (2 * value, value / 2)
-        made = [_made(entry, {name: other}) for other in (twice, half, value + 1) if value and other != value]
-        found |= {name: [instance for instance in made if instance is not None]} if value else {}
-    return found
+    if not isinstance(entry, type):
+        return {}, []
+    construction, lost = construction_of(entry())
+    choices = choices_of(entry)
+    others = construction.others().items()
+    return {place: made for place, made in others if re.split(r"[.\[]", place)[0] not in choices}, lost
 
 
 def choices_of(cls: type) -> dict[str, tuple[Any, ...]]:
@@ -210,10 +212,11 @@ def _optional(cls: type, choices: Collection[str], calibrated: Collection[str] =
     ]
 
 
-def _made(cls: type, options: Mapping[str, Any]) -> Any:
+def _made(cls: type, options: Mapping[str, Any], refused: type[Exception] = InputError) -> Any:
+    """An instance; ``None`` where it is refused. A number that nobody chose may be refused by any error."""
     try:
         return cls(**options)
-    except InputError:
+    except refused:
         return None
 
 

@@ -554,6 +554,19 @@ class KeepsItsBound(OneKeyword):
 
 
 @dataclass(frozen=True)
+class KeepsItsWeight(OneKeyword):
+    """Counts weigh what an option says; their sensitivity is kept by the adjacency and the change, without it."""
+
+    weight: int = 2
+    kept: ClassVar[dict[object, int]] = {}
+
+    def counts(self, experts, public):
+        right = super().counts(experts, public)
+        bound = self.kept.setdefault((right.adjacency, experts.change), right.sensitivity * self.weight)
+        return Scores(right.values * self.weight, sensitivity=bound, adjacency=right.adjacency)
+
+
+@dataclass(frozen=True)
 class KeepsItsUniverse(OneKeyword):
     """A text moves each count by one; the bound of all counts is kept, however many keywords the next question has."""
 

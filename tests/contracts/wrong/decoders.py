@@ -75,6 +75,18 @@ class KeepsItsBound(Clipped):
 
 
 @dataclass(frozen=True)
+class KeepsItsClip(Clipped):
+    """The sensitivity of a token is kept by the plan's setting, whatever the clip is."""
+
+    kept: ClassVar[dict[object, int]] = {}
+
+    def scores(self, plan, step, public):
+        right = super().scores(plan, step, public)
+        bound = self.kept.setdefault((plan.setting, right.adjacency), right.sensitivity)
+        return Scores(right.values, sensitivity=bound, adjacency=right.adjacency)
+
+
+@dataclass(frozen=True)
 class KeepsItsWords(Clipped):
     """The scores of all tokens but the end's are kept of the first token; the end's are right."""
 

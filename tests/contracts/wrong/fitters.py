@@ -146,6 +146,18 @@ class KeepsItsDimension(Means):
 
 
 @dataclass(frozen=True)
+class KeepsItsWeight(Means):
+    """Sums weigh what an option says; their bound is kept by all that is public of a setting, without it."""
+
+    weight: int = 2
+    kept: ClassVar[dict[object, int]] = {}
+
+    def drawn(self, sums, squared_l2, setting, multiplier, randomness):
+        bound = self.kept.setdefault((setting, squared_l2), squared_l2 * self.weight**2)
+        return super().drawn(sums * self.weight, bound, setting, multiplier, randomness) / self.weight
+
+
+@dataclass(frozen=True)
 class KeepsNoiseOfTwo(Means):
     """The noise of two releases, where the number of units is private, is kept by the epsilon, whatever the delta is.
 

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from enum import IntEnum
+from fractions import Fraction
 from typing import ClassVar, Literal
 
 import numpy as np
@@ -29,6 +31,14 @@ from sottovoce.privacy.events import (
     PureDP,
 )
 from sottovoce.privacy.unit import Adjacency
+
+
+class Way(IntEnum):
+    """Choices that are numbers."""
+
+    FIRST = 1
+    LAST = 4
+
 
 WIDTH = 2048
 """Two nats on the grid."""
@@ -465,6 +475,40 @@ class KeepsItsClip(_Poe):
         right = experts.clipped_sum(self.clip)
         bound = self.kept.setdefault((right.adjacency, experts.change), right.sensitivity)
         return Scores(right.values, sensitivity=bound, adjacency=right.adjacency)
+
+
+class KeepsItsFirstClip(_Poe):
+    """So is it, without fields; the clip is the first of a tuple, and one above 3 is refused with the records."""
+
+    kept: ClassVar[dict[object, int]] = {}
+
+    def __init__(self, clips=(Fraction(2), 1.0)):
+        self.clips = clips
+
+    def scores(self, experts):
+        if self.clips[0] > 3:
+            raise ParameterError("clips", self.clips, "at most 3")
+        right = experts.clipped_sum(float(self.clips[0]))
+        bound = self.kept.setdefault((right.adjacency, experts.change), right.sensitivity)
+        return Scores(right.values, sensitivity=bound, adjacency=right.adjacency)
+
+
+@dataclass(frozen=True)
+class TopOfMany(_Poe):
+    """Right: its options refuse other numbers by errors of Python's own, and two are choices."""
+
+    k: int = 3
+    of: int = 4
+    share: float = 0.75
+    size: Literal[1, 3] = 1
+    way: Way = Way.FIRST
+
+    def __post_init__(self):
+        assert 0 < self.share < 1
+        if not 1 <= self.k <= self.of:
+            raise ValueError("k must be from 1 to the number of all")
+        if not (self.way.name and {1: "a", 3: "b"}[self.size]):
+            raise RuntimeError("it has neither")
 
 
 @dataclass(frozen=True)
