@@ -263,7 +263,8 @@ def test_the_first_number_that_answers_a_question_is_asked_alone():
         name = f"{entry.clip}, {entry.k}"
         return [AskedAlone([1, 2], partial(said, entry), str, name, report), AskedAlone([], float, str, name, report)]
 
-    found = with_another_number(Numbered, numbered, "an entry", report)
+    usual = [AskedAlone([1], Entry(), str, "an entry", Report("method", "an entry"))]
+    found = with_another_number(Numbered, usual, numbered, "an entry", report)
     assert [(each._subject, each.answered) for each in found] == [("3, 2", 2), ("3, 2", 0), ("2, 3", 2), ("2, 3", 0)]
     assert set(Numbered.made) == {os.getpid()}
     assert report.uncompared == [
@@ -273,14 +274,17 @@ def test_the_first_number_that_answers_a_question_is_asked_alone():
     for each in found:
         each.compare()
     assert [(check.contract, check.cases) for check in report.checks] == [("state", 4)]
-    assert with_another_number(Numbered(), numbered, "an entry", again := Report("method", "an entry")) == []
+    again = Report("method", "an entry")
+    assert with_another_number(Numbered(), usual, numbered, "an entry", again) == []
+    assert with_another_number(Numbered, usual[:0], numbered, "an entry", again) == []
     assert again.uncompared == []
 
 
 def test_without_copies_no_other_number_is_asked(monkeypatch):
+    usual = [AskedAlone([1], Entry(), str, "an entry", Report("method", "an entry"))]
     monkeypatch.delattr(os, "fork")
     report = Report("method", "an entry")
-    assert with_another_number(Kept, lambda entry: pytest.fail("it is asked"), "an entry", report) == []
+    assert with_another_number(Kept, usual, lambda entry: pytest.fail("it is asked"), "an entry", report) == []
     assert report.uncompared == []
 
 

@@ -148,7 +148,7 @@ def check_answerer(
     def numbered(other: Answerer) -> list[AskedAlone]:
         return [_Answerer(other, effort, report, first=False).asked_alone(prices=False)]
 
-    alone += with_another_number(answerer, numbered, name_of(answerer), report)
+    alone += with_another_number(answerer, alone, numbered, name_of(answerer), report)
     driven = [setting.check() for setting in settings]
     for asked in alone:
         asked.compare()

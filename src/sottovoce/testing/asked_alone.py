@@ -141,14 +141,18 @@ def others_taken(
 
 
 def with_another_number(
-    entry: Any, asked: Callable[[Any], Sequence[AskedAlone]], subject: str, report: Report
+    entry: Any,
+    usual: Sequence[AskedAlone],
+    asked: Callable[[Any], Sequence[AskedAlone]],
+    subject: str,
+    report: Report,
 ) -> list[AskedAlone]:
     """What is asked of a class with another number in one place: of the first one there that answers a question.
 
-    A place without one is listed. Of an instance nothing is asked.
+    A place without one is listed. Of an instance nothing is asked, nor where no usual question was answered.
     """
     found: list[AskedAlone] = []
-    others, lost = with_other_numbers(entry)
+    others, lost = with_other_numbers(entry) if any(alone.answered for alone in usual) else ({}, [])
     if lost:
         report.not_compared(f"{subject} with another {' or '.join(lost)}, which an instance does not keep by this name")
     for place, entries in others.items():

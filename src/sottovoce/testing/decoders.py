@@ -153,7 +153,7 @@ def check_decoder(
     def numbered(other: Decoder) -> list[AskedAlone]:
         return [_Decoder(other, effort, report, must_run=False).asked_alone(prices=False)]
 
-    alone += with_another_number(decoder, numbered, name, report)
+    alone += with_another_number(decoder, alone, numbered, name, report)
     for setting in settings:
         setting.check()
     for asked in alone:

@@ -104,7 +104,7 @@ def check_fitter(fitter: Fitter | type[Fitter], effort: Effort = Effort.QUICK, r
     def numbered(other: Fitter) -> list[AskedAlone]:
         return [_Fitter(other, effort, report, first=False).asked_alone(prices=False)]
 
-    alone += with_another_number(fitter, numbered, name_of(fitter), report)
+    alone += with_another_number(fitter, alone, numbered, name_of(fitter), report)
     driven = [setting.check() for setting in settings]
     for asked in alone:
         asked.compare()

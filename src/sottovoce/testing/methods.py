@@ -119,7 +119,7 @@ def check_method(method: Method | type[Method], effort: Effort = Effort.QUICK, r
         settings = (_Method(each, effort, report, first=False) for each in _driven(other))
         return [setting.asked_alone(prices=False) for setting in settings]
 
-    alone += with_another_number(method, numbered, name, report)
+    alone += with_another_number(method, alone, numbered, name, report)
     for setting in settings:
         setting.check()
     for asked in alone:
