@@ -5,14 +5,12 @@ from __future__ import annotations
 import itertools
 import os
 from functools import partial
-from typing import ClassVar
 
 import numpy as np
 import pytest
 
 from sottovoce.errors import AssignmentError
 from sottovoce.methods.base import Price
-from sottovoce.privacy.events import NoOpDpEvent
 from sottovoce.testing import asked_alone
 from sottovoce.testing.asked_alone import (
     NOT_MADE,
@@ -237,62 +235,83 @@ def test_a_copy_without_an_answer_ends_the_asking(monkeypatch):
 
 
 class Numbered:
-    """Cannot be made with a k of 1, and answers nothing with a clip of 1; its limit is kept by another name."""
+    """Cannot be made with a k of 1, and answers nothing with a clip of 1."""
 
-    made: ClassVar[list[int]] = []
+    def __init__(self, clip=2, k=2, rate=3, /, *, limit=4, width=8):
+        pass
 
-    def __init__(self, clip=2, k=2, rate=3, limit=4):
+
+class NumberedByName:
+    def __init__(self, clip=2, k=2, rate=3):
         if k == 1:
             raise MemoryError("it would be a large table")
-        self.clip, self.k, self.rate, self._limit = clip, k, rate, limit
-        self.event = NoOpDpEvent()
-        self.made.append(os.getpid())
+        self.clip, self.k, self.rate = clip, k, rate
+
+
+def said(entry, question):
+    if entry.clip == 1:
+        raise AssignmentError("refused with the records")
+    if entry.rate != 3:
+        raise ValueError("no other rate")
+    return [float(question)]
+
+
+def numbered(report, entry):
+    name = f"{entry.clip}, {entry.k}"
+    return [AskedAlone([1, 2], partial(said, entry), str, name, report), AskedAlone([], float, str, name, report)]
+
+
+def usual_of(report):
+    return [AskedAlone([1], Entry(), str, "an entry", report)]
 
 
 def test_the_first_number_that_answers_a_question_is_asked_alone():
     report = Report("method", "an entry")
-
-    def said(entry, question):
-        if entry.clip == 1:
-            raise AssignmentError("refused with the records")
-        if entry.rate != 3:
-            raise ValueError("no other rate")
-        return [float(question)]
-
-    def numbered(entry):
-        name = f"{entry.clip}, {entry.k}"
-        return [AskedAlone([1, 2], partial(said, entry), str, name, report), AskedAlone([], float, str, name, report)]
-
-    usual = [AskedAlone([1], Entry(), str, "an entry", Report("method", "an entry"))]
-    found = with_another_number(Numbered, usual, numbered, "an entry", report)
+    asked = partial(numbered, report)
+    found = with_another_number(NumberedByName, usual_of(report), asked, "an entry", report)
     assert [(each._subject, each.answered) for each in found] == [("3, 2", 2), ("3, 2", 0), ("2, 3", 2), ("2, 3", 0)]
-    assert set(Numbered.made) == {os.getpid()}
-    assert report.uncompared == [
-        "an entry with another limit, which an instance does not keep by this name",
-        "an entry: asked alone with another rate, of which it takes none",
-    ]
+    assert report.uncompared == ["an entry: asked alone with another rate, of which it takes none"]
     for each in found:
         each.compare()
     assert [(check.contract, check.cases) for check in report.checks] == [("state", 4)]
-    again = Report("method", "an entry")
-    assert with_another_number(Numbered(), usual, numbered, "an entry", again) == []
-    assert with_another_number(Numbered, usual[:0], numbered, "an entry", again) == []
-    assert again.uncompared == []
 
 
-def test_without_copies_no_other_number_is_asked(monkeypatch):
-    usual = [AskedAlone([1], Entry(), str, "an entry", Report("method", "an entry"))]
-    monkeypatch.delattr(os, "fork")
+def test_of_an_instance_and_of_what_answers_nothing_no_other_number_is_asked():
     report = Report("method", "an entry")
-    assert with_another_number(Kept, usual, lambda entry: pytest.fail("it is asked"), "an entry", report) == []
+    asked = partial(numbered, report)
+    assert with_another_number(NumberedByName(), usual_of(report), asked, "an entry", report) == []
+    assert with_another_number(NumberedByName, [], asked, "an entry", report) == []
     assert report.uncompared == []
 
 
-class Kept:
-    """Has a number."""
+def test_what_has_no_name_is_listed():
+    report = Report("method", "an entry")
+    with_another_number(Numbered, usual_of(report), lambda entry: [], "an entry", report)
+    assert report.uncompared == [
+        "an entry: asked alone with another clip, k, rate, which cannot be given by its name",
+        "an entry: asked alone with another limit, of which it takes none",
+        "an entry: asked alone with another width, of which it takes none",
+    ]
 
-    def __init__(self, clip=2):
-        self.clip = clip
+
+def test_without_copies_no_other_number_is_asked_and_each_is_listed(monkeypatch):
+    report, asked = Report("method", "an entry"), []
+    usual = usual_of(report)
+    monkeypatch.delattr(os, "fork")
+
+    def once(entry):
+        asked.append(entry)
+        return numbered(report, entry)
+
+    assert with_another_number(NumberedByName, usual, once, "an entry", report) == []
+    assert [entry.clip for entry in asked] == [1]
+    assert report.uncompared == [
+        "1, 2: questions asked alone, since this system copies no process",
+        *(
+            f"an entry: asked alone with another {place}, since this system copies no process"
+            for place in ("clip", "k", "rate")
+        ),
+    ]
 
 
 def test_what_is_refused_or_not_made_is_listed_once():

@@ -89,7 +89,10 @@ def values_of(construction):
 def test_each_argument_has_other_values():
     construction, lost = construction_of(Several, {"epsilon": 0.7})
     assert lost == []
-    assert values_of(construction) == {
+    values = values_of(construction)
+    tables = [[each.tolist() for each in values.pop(f"table[{at}]")] for at in range(3)]
+    assert tables[1] == [[0, 0.125, 0], [0, 1, 0]]
+    assert values == {
         "epsilon": [0.35, 1.4],
         "k": [2],
         "exact": [True],
@@ -109,6 +112,27 @@ def test_what_is_inside_has_other_values_each_at_its_place():
     assert values["levels[0][0]"] == [((0.25, Width()),), ((1.0, Width()),)]
     assert values["levels[0][1].width"] == [((0.5, Width(4)),)]
     assert values["levels[0][1].share"] == [((0.5, Width(8, 0.125)),), ((0.5, Width(8, 1.0)),)]
+
+
+def test_of_a_mapping_and_an_array_few_numbers_are_others():
+    inside = {"plain": {"first": 4, "name": "several"}, "levels": np.arange(12).reshape(3, 4), "table": np.array(["a"])}
+    others = construction_of(Several, {"epsilon": 0.7, **inside})[0].others()
+    assert [made.arguments["plain"] for made in others["plain['first']"]] == [
+        {"first": 2, "name": "several"},
+        {"first": 5, "name": "several"},
+    ]
+    levels = {place for place in others if place.startswith("levels")}
+    assert levels == {"levels[0]", "levels[1]", "levels[2]", "levels[11]"}
+    assert [made.arguments["levels"].flat[11] for made in others["levels[11]"]] == [5, 12]
+    assert not {place for place in others if place.startswith("table")}
+    assert inside["levels"].flat[11] == 11
+
+
+def test_what_a_factory_makes_has_other_numbers_and_is_not_shared():
+    others = construction_of(Several, {"epsilon": 0.7})[0].others()
+    one, other = (made.make() for made in others["epsilon"])
+    assert one.table is not other.table
+    assert [made.arguments["table"].tolist() for made in others["table[0]"]] == [[0.125, 0, 0], [1, 0, 0]]
 
 
 def test_what_holds_itself_is_taken_apart_to_some_depth():

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field, fields
+from dataclasses import dataclass, field
 from decimal import Decimal
 from enum import Enum, IntEnum
 from fractions import Fraction
@@ -88,25 +88,63 @@ class Numbers(Checked):
 
 
 class Plain:
-    def __init__(self, clip=Decimal(2), limit=3):
-        self.clip, self._limit = clip, limit
+    def __init__(self, clip=Decimal(2), limit=3, /, *, helper=None):
+        self.clip, self._limit, self.helper = clip, limit, helper or [clip]
+
+
+def arguments(others):
+    return {place: [made.arguments for made in each] for place, each in others.items()}
 
 
 def test_each_number_is_another_one_by_itself():
     others, lost = with_other_numbers(Numbers)
     assert lost == []
-    assert {place: [made.arguments for made in each] for place, each in others.items()} == {
-        "width": [{**DEFAULTS, "width": 4}, {**DEFAULTS, "width": 9}],
-        "rate": [{**DEFAULTS, "rate": 0.2}, {**DEFAULTS, "rate": 0.8}],
-        "clips[0]": [{**DEFAULTS, "clips": (first, Fraction(3))} for first in (Fraction(1), Fraction(4))],
-        "clips[1]": [{**DEFAULTS, "clips": (Fraction(2), last)} for last in (Fraction(3, 2), Fraction(6))],
+    assert arguments(others) == {
+        "width": [{"width": 4}, {"width": 9}],
+        "rate": [{"rate": 0.2}, {"rate": 0.8}],
+        "clips[0]": [{"clips": (first, Fraction(3))} for first in (Fraction(1), Fraction(4))],
+        "clips[1]": [{"clips": (Fraction(2), last)} for last in (Fraction(3, 2), Fraction(6))],
+        "loudness": [{"loudness": number} for number in (0.25, 1, 4)],
     }
     assert with_other_numbers(Numbers()) == ({}, [])
-    others, lost = with_other_numbers(Plain)
-    assert ([*others], lost) == (["clip"], ["limit"])
+    assert with_other_numbers(Plain) == ({}, ["clip", "limit"])
 
 
-DEFAULTS = {each.name: getattr(Numbers(), each.name) for each in fields(Numbers)}
+def test_nothing_that_an_instance_works_out_is_given_to_another_one():
+    class Worked:
+        def __init__(self, clip=2.0, bits=4, helper=None):
+            self.clip, self.bits, self.helper = clip, 1 << bits, helper or [clip]
+
+    others, _ = with_other_numbers(Worked)
+    assert arguments(others) == {"clip": [{"clip": 1.0}, {"clip": 4.0}], "bits": [{"bits": 2}, {"bits": 5}]}
+
+
+@dataclass(frozen=True)
+class Either:
+    clip: float | Literal["lead"] = 2.0
+    extra: float | Literal["auto"] = 0.0
+    width: int | bool = 1
+    words: float | Literal["a"] = "a"
+
+
+def test_a_number_beside_words_or_a_switch_is_a_number():
+    others, _ = with_other_numbers(Either)
+    assert {place.split("[")[0] for place in others} == {"clip", "extra", "width"}
+    shown = [subject_of(one) for one in settings_of(Either, Effort.QUICK)]
+    assert {"Either(clip='lead')", "Either(extra='auto')", "Either(extra=1.0)", "Either(width=False)"} <= {*shown}
+    assert "Either(clip=8.0)" in [subject_of(one) for one in settings_of(Either, Effort.FULL)]
+
+
+@dataclass(frozen=True)
+class Empty:
+    clip: float | None = None
+
+    def __len__(self):
+        return 0
+
+
+def test_an_entry_of_no_length_is_driven():
+    assert [one.clip for one in settings_of(Empty, Effort.QUICK)] == [None, 2]
 
 
 @pytest.mark.parametrize("effort", Effort)

@@ -72,6 +72,7 @@ METHODS = [
     pytest.param(methods.KeepsARateOfAChoice, "state", ALONE, marks=pytest.mark.slow),
     pytest.param(methods.KeepsItsClip, "state", ALONE, marks=pytest.mark.slow),
     pytest.param(methods.KeepsItsFirstClip, "state", ALONE, marks=pytest.mark.slow),
+    pytest.param(methods.KeepsItsOptionalClip, "state", ALONE, marks=pytest.mark.slow),
     pytest.param(methods.KeepsASmallRate, "state", ALONE, marks=pytest.mark.slow),
     pytest.param(methods.DrawsAtAKeptRate, "state", ALONE, marks=pytest.mark.slow),
     pytest.param(methods.KeepsItsReach, "state", ALONE, marks=pytest.mark.slow),

@@ -154,12 +154,13 @@ def with_another_number(
     found: list[AskedAlone] = []
     others, lost = with_other_numbers(entry) if any(alone.answered for alone in usual) else ({}, [])
     if lost:
-        report.not_compared(f"{subject} with another {' or '.join(lost)}, which an instance does not keep by this name")
+        report.not_compared(f"{subject}: asked alone with another {', '.join(lost)}, which cannot be given by its name")
     for place, entries in others.items():
         first = next(filter(None, (_answered(other, asked, report) for other in entries)), [])
         found += first
-        if not first and not report.no_copies:
-            report.not_compared(f"{subject}: asked alone with another {place}, of which it takes none")
+        if not first:
+            why = f"since {report.no_copies}" if report.no_copies else "of which it takes none"
+            report.not_compared(f"{subject}: asked alone with another {place}, {why}")
     return found
 
 
@@ -167,10 +168,11 @@ def _answered(
     entry: Construction, asked: Callable[[Any], Sequence[AskedAlone]], report: Report
 ) -> Sequence[AskedAlone]:
     """What was asked of an entry; nothing where it cannot be made, or answers nothing."""
-    with suppress(NoAnswerError, Exception, SottoError):
-        if _of_a_copy(entry.is_made, report):
-            every = asked(entry.make())
-            return every if any(alone.answered for alone in every) else ()
+    if report.no_copies:
+        return ()
+    with suppress(Exception, SottoError):
+        every = asked(entry.make())
+        return every if any(alone.answered for alone in every) else ()
     return ()
 
 

@@ -10,7 +10,7 @@ import inspect
 import math
 from collections.abc import Callable, Iterator, Mapping, MutableMapping, MutableSequence, MutableSet, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, fields, is_dataclass, replace
+from dataclasses import MISSING, dataclass, fields, is_dataclass, replace
 from decimal import Decimal
 from enum import Enum
 from fractions import Fraction
@@ -26,6 +26,8 @@ DEEPEST: Final = 3
 """How far inside an argument values are changed."""
 MOST_ITEMS: Final = 4
 """Items of a list that are changed: the first ones and the last."""
+LEFT_OUT: Final = "_HAS_DEFAULT_FACTORY_CLASS"
+"""The type of what a dataclass's constructor is given for a field with a factory; each instance has its own then."""
 MOST_CHOICES: Final = 5
 """Members of an enumeration that are tried."""
 Other = tuple[str, Any]
@@ -66,8 +68,10 @@ class Construction:
     def others(self) -> dict[str, list[Construction]]:
         """With another value each: by its place, those that are to be tried in turn."""
         found: dict[str, list[Construction]] = {}
+        factories = _factories_of(self.kind)
         for name, value in self.arguments.items():
-            for place, other in _others(value, name):
+            left_out = type(value).__name__ == LEFT_OUT and name in factories
+            for place, other in _others(factories[name]() if left_out else value, name):
                 found.setdefault(place, []).append(Construction(self.kind, {**self.arguments, name: other}))
         return found
 
@@ -111,6 +115,15 @@ def construction_of(entry: Any, example: Mapping[str, Any] | None = None) -> tup
 _NAMED: Final = (inspect.Parameter.POSITIONAL_OR_KEYWORD, inspect.Parameter.KEYWORD_ONLY)
 
 
+def _factories_of(kind: type[Any]) -> Mapping[str, Callable[[], Any]]:
+    """What makes the default of a field, for each instance anew."""
+    found: dict[str, Callable[[], Any]] = {}
+    for each in fields(kind) if is_dataclass(kind) else ():
+        if each.default_factory is not MISSING:
+            found[each.name] = each.default_factory
+    return found
+
+
 def _parameters_of(kind: type[Any]) -> Sequence[inspect.Parameter]:
     """Those of its constructor; none of a class that does not say."""
     try:
@@ -148,9 +161,15 @@ def _others(value: Any, place: str, depth: int = 0) -> Iterator[Other]:
 def _parts_of(value: Any) -> Iterator[tuple[str, Any, Callable[[Any], Any]]]:
     """What is inside: its place, itself, and what makes the whole of another one."""
     if type(value) in (tuple, list):
-        for at in sorted({*range(MOST_ITEMS - 1), len(value) - 1} & {*range(len(value))}):
+        for at in _first_and_last(len(value)):
             part = value[at]
             yield f"[{at}]", part, partial(_with_item, value, at)
+    elif type(value) is np.ndarray and value.dtype.kind in "iuf":
+        for at in _first_and_last(value.size):
+            yield f"[{at}]", value.flat[at], partial(_with_number, value, at)
+    elif type(value) is dict:
+        for key in [[*value][at] for at in _first_and_last(len(value))]:
+            yield f"[{key!r}]", value[key], partial(_with_value, value, key)
     elif is_dataclass(value) and not isinstance(value, type):
         for name in (each.name for each in fields(value) if each.init):
             yield f".{name}", getattr(value, name), partial(_with_field, value, name)
@@ -158,6 +177,20 @@ def _parts_of(value: Any) -> Iterator[tuple[str, Any, Callable[[Any], Any]]]:
         made, lost = construction_of(value)
         for name, part in made.arguments.items() if not lost else ():
             yield f".{name}", part, partial(_with_argument, made, name)
+
+
+def _first_and_last(length: int) -> Sequence[int]:
+    return sorted({*range(MOST_ITEMS - 1), length - 1} & {*range(length)})
+
+
+def _with_number(whole: Any, at: int, other: Any) -> Any:
+    made = whole.copy()
+    made.flat[at] = other
+    return made
+
+
+def _with_value(whole: Any, key: Any, other: Any) -> Any:
+    return {**whole, key: other}
 
 
 def _with_item(whole: Any, at: int, other: Any) -> Any:

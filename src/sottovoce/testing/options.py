@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import itertools
 import math
-import re
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import Field, fields, is_dataclass
 from enum import Enum
@@ -19,12 +18,14 @@ from typing import Any, Final, Literal, Union, get_args, get_origin, get_type_hi
 
 from sottovoce.errors import InputError
 from sottovoce.parameters import Number, OneOf
-from sottovoce.testing.constructions import Construction, construction_of
+from sottovoce.testing.constructions import Construction, construction_of, hidden
 from sottovoce.testing.fingerprints import are_equal
 from sottovoce.testing.report import ContractError, Effort
 
 COMPANIONS: Final[tuple[float, ...]] = (0.25, 2)
 """Numbers that are tried for an optional one: beside a choice that needs it, and alone."""
+OTHER_COMPANIONS: Final[tuple[float, ...]] = (0.25, 1, 4)
+"""Numbers for one that is absent by default, other than the one that a quick run tries."""
 _MOST_STEPS: Final = 1_000_000
 _SETTLED: Final = ("dials", "priced_too", "calibrated_parameters")
 """Attributes of an entry that name parameters which a price settles."""
@@ -63,30 +64,42 @@ def settings_of(cls: type, effort: Effort) -> Iterator[Any]:
                 known.append(instance)
                 yield instance
     for name, value in numbers.items():
-        for other in _other_numbers(value, effort) if name not in choices else ():
+        for other in () if _is_among(value, choices.get(name, ())) else _other_numbers(value, effort):
             instance = _made(cls, {name: other}, refused=Exception)
             if instance is not None:
                 yield instance
-    settled = [name for kind in _SETTLED for name in getattr(default, kind, ())]
-    for name in _optional(cls, choices, settled):
-        made = [instance for number in COMPANIONS if (instance := _made(cls, {name: number}, refused=Exception))]
+    for name in _unset(default, choices):
+        made = [
+            instance for number in COMPANIONS if (instance := _made(cls, {name: number}, refused=Exception)) is not None
+        ]
         for instance in made if effort is Effort.FULL else made[-1:]:
             if not any(are_equal(instance, each) for each in known):
                 yield instance
 
 
 def with_other_numbers(entry: Any) -> tuple[dict[str, list[Construction]], list[str]]:
-    """A class with another number in one place of what it is made with, by place; and what its instances do not keep.
+    """A class with another number in one place of one option, by place; and what cannot be another one.
 
-    Half is first, then one more or twice as much. What is declared as a choice is left out: every choice is driven. Of
-    an instance there are none.
+    Half is first, then one more or twice as much. All other options have their defaults. A choice is left out, since
+    every choice is driven; of an option without a number by default there are several numbers. Of an instance there
+    are none.
     """
     if not isinstance(entry, type):
         return {}, []
-    construction, lost = construction_of(entry())
-    choices = choices_of(entry)
-    others = construction.others().items()
-    return {place: made for place, made in others if re.split(r"[.\[]", place)[0] not in choices}, lost
+    construction, lost = construction_of(entry)
+    choices, found = choices_of(entry), dict[str, list[Construction]]()
+    for name, value in construction.arguments.items():
+        if not _is_among(value, choices.get(name, ())):
+            found |= Construction(entry, {name: value}).others()
+            lost += hidden(value, name)
+    for name in _unset(entry, choices):
+        found[name] = [Construction(entry, {name: number}) for number in OTHER_COMPANIONS]
+    return found, lost
+
+
+def _is_among(value: Any, choices: Sequence[Any]) -> bool:
+    """Whether a value is one of some choices, of their type: a number may stand beside words or a switch."""
+    return any(type(value) is type(choice) and are_equal(value, choice) for choice in choices)
 
 
 def choices_of(cls: type) -> dict[str, tuple[Any, ...]]:
@@ -210,6 +223,13 @@ def _optional(cls: type, choices: Collection[str], calibrated: Collection[str] =
         and field.name not in (*choices, *calibrated)
         and {int, float} & {*_parts(hints[field.name])}
     ]
+
+
+def _unset(entry: Any, choices: Collection[str]) -> list[str]:
+    """Those that a price does not settle, of a class or an instance of it."""
+    cls = entry if isinstance(entry, type) else type(entry)
+    settled = [name for kind in _SETTLED for name in getattr(entry, kind, ())]
+    return _optional(cls, choices, settled)
 
 
 def _made(cls: type, options: Mapping[str, Any], refused: type[Exception] = InputError) -> Any:

@@ -477,6 +477,21 @@ class KeepsItsClip(_Poe):
         return Scores(right.values, sensitivity=bound, adjacency=right.adjacency)
 
 
+@dataclass(frozen=True)
+class KeepsItsOptionalClip(_Poe):
+    """So is it where a clip is given; without one experts vote."""
+
+    kept: ClassVar[dict[object, int]] = {}
+    clip: Positive | None = None
+
+    def scores(self, experts):
+        if self.clip is None:
+            return experts.votes()
+        right = experts.clipped_sum(self.clip)
+        bound = self.kept.setdefault((right.adjacency, experts.change), right.sensitivity)
+        return Scores(right.values, sensitivity=bound, adjacency=right.adjacency)
+
+
 class KeepsItsFirstClip(_Poe):
     """So is it, without fields; the clip is the first of a tuple, and one above 3 is refused with the records."""
 
