@@ -7,7 +7,7 @@ fails here, until questions differ in it.
 from __future__ import annotations
 
 import itertools
-from dataclasses import fields
+from dataclasses import dataclass, fields
 from unittest.mock import patch
 
 import pytest
@@ -120,6 +120,25 @@ def test_in_a_full_run_each_part_is_another_one_by_itself_under_every_relation(k
     assert len(every) > 2
     for under in every:
         assert unvaried(under) <= {RELATION[kind]}
+
+
+@dataclass(frozen=True)
+class Drawn(PoE):
+    """Draws by itself, evenly."""
+
+    def choose(self, experts, price, randomness):
+        DRAWN.append(experts)
+        return randomness.below(2)
+
+
+DRAWN = []
+
+
+def test_what_draws_by_no_mechanism_draws_often():
+    driven = methods._Method(Drawn(), Effort.QUICK, Report("method", "one"), first=True)
+    DRAWN.clear()
+    driven._answer_to(questions_of(driven)[0])
+    assert len(DRAWN) == 151
 
 
 @pytest.mark.parametrize(

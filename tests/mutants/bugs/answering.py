@@ -574,7 +574,7 @@ MUTANTS = [
         "testing/answerers.py",
         "for plan in usual[: None if most else 1] for world",
         "for plan in usual[:1] for world",
-        ("tests/contracts/test_wrong_entries.py::test_a_wrong_answerer_is_noticed[KeepsItsWidth--]",),
+        ("tests/contracts/test_questions_alone.py::test_each_part_is_another_one_by_itself[answerer]",),
     ),
     Mutant(
         "one-universe-asked-alone",
@@ -590,7 +590,7 @@ MUTANTS = [
         "testing/fitters.py",
         "for plan in usual[: None if most else 1] for world",
         "for plan in usual[:1] for world",
-        ("tests/contracts/test_wrong_entries.py::test_a_wrong_fitter_is_noticed[KeepsItsNorm--]",),
+        ("tests/contracts/test_questions_alone.py::test_each_part_is_another_one_by_itself[fitter]",),
     ),
     Mutant(
         "one-dimension-asked-alone",
@@ -778,7 +778,7 @@ MUTANTS = [
         "testing/asked_alone.py",
         "OWN_DRAWS: Final = 150",
         "OWN_DRAWS: Final = 3",
-        ("tests/contracts/test_wrong_entries.py::test_a_wrong_method_is_noticed[DrawsAtAKeptRate--]",),
+        ("tests/contracts/test_questions_alone.py::test_what_draws_by_no_mechanism_draws_often",),
     ),
     Mutant(
         "one-number-of-texts-asked-alone",
