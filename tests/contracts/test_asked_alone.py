@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import itertools
 import os
-from functools import partial
+from typing import ClassVar
 
 import numpy as np
 import pytest
@@ -16,10 +16,10 @@ from sottovoce.testing.asked_alone import (
     NOT_MADE,
     REFUSED,
     AskedAlone,
+    made_alone,
     other_prices,
     others_taken,
     taken,
-    with_another_number,
 )
 from sottovoce.testing.report import ContractError, Report
 
@@ -235,83 +235,107 @@ def test_a_copy_without_an_answer_ends_the_asking(monkeypatch):
 
 
 class Numbered:
-    """Cannot be made with a k of 1, and answers nothing with a clip of 1."""
+    """Cannot be made with a k of 1, answers nothing with a clip of 1 or another rate, and keeps its first weight."""
 
-    def __init__(self, clip=2, k=2, rate=3, /, *, limit=4, width=8):
+    kept: ClassVar[list[int]] = []
+    made: ClassVar[list[int]] = []
+
+    def __init__(self, clip=2, k=2, rate=3, weight=8, /, *, limit=4):
         pass
 
 
-class NumberedByName:
-    def __init__(self, clip=2, k=2, rate=3):
+class NumberedByName(Numbered):
+    def __init__(self, clip=2, k=2, rate=3, weight=8):
         if k == 1:
             raise MemoryError("it would be a large table")
+        self.kept.append(weight)
+        self.made.append(os.getpid())
         self.clip, self.k, self.rate = clip, k, rate
 
 
-def said(entry, question):
-    if entry.clip == 1:
-        raise AssignmentError("refused with the records")
-    if entry.rate != 3:
-        raise ValueError("no other rate")
-    return [float(question)]
+class Driven:
+    """A setting, of which two questions are asked."""
+
+    def __init__(self, entry):
+        self.entry = entry
+
+    def questions_alone(self, *, prices=True):
+        assert not prices
+        return [1, 2]
+
+    def answer_to(self, question):
+        if self.entry.clip == 1:
+            raise AssignmentError("refused with the records")
+        if self.entry.rate != 3:
+            raise ValueError("no other rate")
+        return [float(question), self.entry.kept[0]]
+
+    def in_words(self, question):
+        return f"{question} of {self.entry.clip}"
 
 
-def numbered(report, entry):
-    name = f"{entry.clip}, {entry.k}"
-    return [AskedAlone([1, 2], partial(said, entry), str, name, report), AskedAlone([], float, str, name, report)]
+@pytest.fixture
+def unmade():
+    NumberedByName.kept.clear()
+    NumberedByName.made.clear()
 
 
-def usual_of(report):
-    return [AskedAlone([1], Entry(), str, "an entry", report)]
+def driven(entry):
+    return [Driven(entry)]
 
 
-def test_the_first_number_that_answers_a_question_is_asked_alone():
+def test_a_class_is_made_in_its_copy_with_each_number_that_answers_a_question(unmade):
     report = Report("method", "an entry")
-    asked = partial(numbered, report)
-    found = with_another_number(NumberedByName, usual_of(report), asked, "an entry", report)
-    assert [(each._subject, each.answered) for each in found] == [("3, 2", 2), ("3, 2", 0), ("2, 3", 2), ("2, 3", 0)]
-    assert report.uncompared == ["an entry: asked alone with another rate, of which it takes none"]
-    for each in found:
-        each.compare()
-    assert [(check.contract, check.cases) for check in report.checks] == [("state", 4)]
-
-
-def test_of_an_instance_and_of_what_answers_nothing_no_other_number_is_asked():
-    report = Report("method", "an entry")
-    asked = partial(numbered, report)
-    assert with_another_number(NumberedByName(), usual_of(report), asked, "an entry", report) == []
-    assert with_another_number(NumberedByName, [], asked, "an entry", report) == []
-    assert report.uncompared == []
-
-
-def test_what_has_no_name_is_listed():
-    report = Report("method", "an entry")
-    with_another_number(Numbered, usual_of(report), lambda entry: [], "an entry", report)
-    assert report.uncompared == [
-        "an entry: asked alone with another clip, k, rate, which cannot be given by its name",
-        "an entry: asked alone with another limit, of which it takes none",
-        "an entry: asked alone with another width, of which it takes none",
+    found = made_alone(NumberedByName, driven, "an entry", report)
+    assert NumberedByName.made == []
+    assert [(each._subject, each.answered) for each in found] == [
+        (f"NumberedByName({said})", 2) for said in ("", "clip=3", "k=3", "weight=4")
     ]
+    assert report.uncompared == ["an entry: asked alone with another rate, of which it takes none"]
+    for each in found[:-1]:
+        each.compare()
+    with pytest.raises(ContractError, match=r"(?s)NumberedByName\(weight=4\).*in a process.*1 of 2"):
+        found[-1].compare()
 
 
-def test_without_copies_no_other_number_is_asked_and_each_is_listed(monkeypatch):
-    report, asked = Report("method", "an entry"), []
-    usual = usual_of(report)
-    monkeypatch.delattr(os, "fork")
+def test_nothing_is_asked_of_an_instance_or_of_what_answers_nothing(unmade):
+    report = Report("method", "an entry")
+    assert made_alone(NumberedByName(), driven, "an entry", report) == []
+    assert made_alone(NumberedByName, lambda entry: [], "an entry", report) == []
+    assert made_alone(NumberedByName, lambda entry: entry.missing, "an entry", report) == []
+    assert (report.uncompared, report.no_copies) == ([], "")
+
+
+def test_what_has_no_name_is_listed(unmade):
+    report = Report("method", "an entry")
 
     def once(entry):
-        asked.append(entry)
-        return numbered(report, entry)
+        entry.clip, entry.rate, entry.kept = 2, 3, [0]
+        return [Driven(entry)]
 
-    assert with_another_number(NumberedByName, usual, once, "an entry", report) == []
-    assert [entry.clip for entry in asked] == [1]
+    assert len(made_alone(Numbered, once, "an entry", report)) == 2
     assert report.uncompared == [
-        "1, 2: questions asked alone, since this system copies no process",
-        *(
-            f"an entry: asked alone with another {place}, since this system copies no process"
-            for place in ("clip", "k", "rate")
-        ),
+        "an entry: asked alone with another clip, k, rate, weight, which cannot be given by its name"
     ]
+
+
+def test_what_a_class_asks_in_a_copy_may_be_asked_in_a_copy(unmade):
+    report = Report("method", "an entry")
+
+    class Nested(Driven):
+        def questions_alone(self, *, prices=True):
+            return taken([1, 2, 3], lambda question: question > 1, "an entry", report)
+
+    (usual, *_) = made_alone(NumberedByName, lambda entry: [Nested(entry)], "an entry", report)
+    assert [question for question, _ in usual._alone] == [2, 3]
+
+
+def test_without_copies_a_class_is_not_made(unmade, monkeypatch):
+    report = Report("method", "an entry")
+    monkeypatch.delattr(os, "fork")
+    assert made_alone(NumberedByName, driven, "an entry", report) == []
+    assert NumberedByName.made == []
+    assert report.no_copies == "this system copies no process"
 
 
 def test_what_is_refused_or_not_made_is_listed_once():

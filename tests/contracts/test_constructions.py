@@ -260,3 +260,18 @@ def test_an_argument_without_words_has_a_place():
             raise RuntimeError("none yet")
 
     assert repr(construction_of(Several, {"epsilon": Speechless(), "k": 2})[0]).startswith("Several(k=2, ")
+
+
+@dataclass(frozen=True)
+class Halves:
+    first: float = 0.5
+    second: float = 0.5
+
+    def __post_init__(self):
+        if self.first + self.second != 1:
+            raise ValueError("they must add up to 1")
+
+
+def test_a_place_that_takes_no_other_value_has_none():
+    others = construction_of(Several, {"epsilon": 0.7, "plain": Halves()})[0].others()
+    assert (others["plain.first"], others["plain.second"]) == ([], [])

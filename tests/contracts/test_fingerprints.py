@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 
 from contracts.wrong.clusterings import Centres
-from sottovoce.testing.fingerprints import are_equal, fingerprint
+from sottovoce.testing.fingerprints import are_equal, copied, fingerprint
 from sottovoce.testing.report import ContractError
 
 
@@ -122,3 +122,17 @@ def test_what_cannot_say_whether_it_is_equal_is_compared_by_what_it_holds():
     assert are_equal(Kept(np.array([1, 2])), Kept(np.array([1, 2])))
     assert not are_equal(Kept(np.array([1, 2])), Kept(np.array([1, 3])))
     assert not are_equal(np.array([1, 2]), None)
+    assert are_equal(Itself(1), Itself(1))
+    assert not are_equal(Itself(1), Itself(2))
+    assert not are_equal(1, 1.5)
+    lock = threading.Lock()
+    assert are_equal(lock, lock)
+    assert not are_equal(Kept(lock), Kept(threading.Lock()))
+
+
+def test_what_holds_a_lock_is_copied_as_far_as_it_can_be():
+    one = Kept([1, threading.Lock()])
+    assert copied(one) is not one
+    assert copied(one).content is one.content
+    other = Kept([1])
+    assert copied(other).content is not other.content

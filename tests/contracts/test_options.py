@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from decimal import Decimal
 from enum import Enum, IntEnum
@@ -173,6 +174,23 @@ def test_a_number_that_nobody_chose_may_be_refused_by_any_error():
 class Arrays:
     shares: np.ndarray = field(default_factory=lambda: np.array([0.3, 0.4]))
     kind: Literal["a", "b"] = "a"
+
+
+@dataclass(frozen=True)
+class Weighted:
+    weights: Mapping[str, float] = field(default_factory=dict)
+    others: dict[str, int] | None = None
+
+
+@dataclass(frozen=True)
+class Worded:
+    words: dict[str, str] = field(default_factory=dict)
+
+
+def test_the_names_of_a_mapping_are_no_text_of_unknown_choice():
+    assert choices_of(Weighted) == {}
+    with pytest.raises(ContractError, match="text of unknown choice"):
+        choices_of(Worded)
 
 
 def test_arrays_are_options():

@@ -137,7 +137,7 @@ DRAWN = []
 def test_what_draws_by_no_mechanism_draws_often():
     driven = methods._Method(Drawn(), Effort.QUICK, Report("method", "one"), first=True)
     DRAWN.clear()
-    driven._answer_to(questions_of(driven)[0])
+    driven.answer_to(questions_of(driven)[0])
     assert len(DRAWN) == 151
 
 

@@ -114,6 +114,7 @@ def _ends_with(asked: int) -> None:
 def _say(ask: Callable[[], Any], writing: int, asked: int) -> None:
     """The copy's part; it does not return."""
     try:
+        _FORKING.release()  # it was made while this was held, and may make copies of its own
         _of_its_own_group(0)
         warnings.filterwarnings("ignore", message=".*fork", category=DeprecationWarning)  # of this thread
         threading.Thread(target=_ends_with, args=[asked], daemon=True).start()

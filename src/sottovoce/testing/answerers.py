@@ -12,7 +12,6 @@ Sources     specification 5.4 to 5.7, 7, T10 to T12.
 
 from __future__ import annotations
 
-import copy
 import itertools
 import json
 import math
@@ -39,12 +38,12 @@ from sottovoce.testing.accepted_prices import accepted
 from sottovoce.testing.answer_candidates import candidates
 from sottovoce.testing.answer_road import road
 from sottovoce.testing.answer_worlds import CROWDS, RELATIONS, Neighbourhood, Relation, World, Writing
-from sottovoce.testing.asked_alone import REFUSED, AskedAlone, other_prices, others_taken, taken, with_another_number
+from sottovoce.testing.asked_alone import REFUSED, AskedAlone, made_alone, other_prices, others_taken, taken
 from sottovoce.testing.asked_first import NOBODY, PLANS, Beside, follows_the_order, nobody_alike, plans_alike
 from sottovoce.testing.claims import FloatArray, is_empty
 from sottovoce.testing.draw_losses import Losses, law_of, losses_of, too_far
 from sottovoce.testing.draw_tape import Draw, Tape, Teller, WrongDrawError, numbers_of, running
-from sottovoce.testing.fingerprints import are_equal, fingerprint
+from sottovoce.testing.fingerprints import are_equal, copied, fingerprint
 from sottovoce.testing.fit_draws import EXTREMES, noise_of, not_normal, usual_on
 from sottovoce.testing.joint_laws import NoLawError, chances_of, joint_excess, joint_law
 from sottovoce.testing.label_worlds import seeded
@@ -136,6 +135,11 @@ def check_answerer(
         True
     """
     report = report or Report("answerer", name_of(answerer))
+
+    def driven_alone(other: Answerer) -> list[_Answerer]:
+        return [_Answerer(other, effort, report, first=False)]
+
+    unmade = made_alone(answerer, driven_alone, name_of(answerer), report)
     every = list(_settings(answerer, effort)) if isinstance(answerer, type) else [answerer]
     settings = []
     for number, instance in enumerate(every):
@@ -143,12 +147,7 @@ def check_answerer(
             problem = "it is no Answerer; subclass sottovoce.methods.answering.answerer.Answerer"
             raise ContractError("drive", name_of(answerer), problem)
         settings.append(_Answerer(instance, effort, report, first=number == 0))
-    alone = [setting.asked_alone() for setting in settings]
-
-    def numbered(other: Answerer) -> list[AskedAlone]:
-        return [_Answerer(other, effort, report, first=False).asked_alone(prices=False)]
-
-    alone += with_another_number(answerer, alone, numbered, name_of(answerer), report)
+    alone = [*unmade, *(setting.asked_alone() for setting in settings)]
     driven = [setting.check() for setting in settings]
     for asked in alone:
         asked.compare()
@@ -245,7 +244,7 @@ class _Answerer:
             raise ContractError("state", self.subject, "its attributes changed while it drew")
         return driven
 
-    def asked_alone(self, *, prices: bool = True) -> AskedAlone:
+    def questions_alone(self, *, prices: bool = True) -> list[_Question]:
         """Answers that differ in one thing each, under every relation; for a further option in price alone.
 
         Args:
@@ -271,13 +270,21 @@ class _Answerer:
                 others[part] = [(relation, price, case, 0, -1)]
             questions += others_taken(others, self._planned_for, subject, self.report)
             questions += [(relation, price, USUAL, 0, 0)]
-        return AskedAlone(questions, self._answer_to, _question_in_words, self.subject, self.report)
+        return questions
+
+    def asked_alone(self) -> AskedAlone:
+        """These questions, each asked alone."""
+        return AskedAlone(self.questions_alone(), self.answer_to, self.in_words, self.subject, self.report)
 
     def _planned_for(self, question: _Question) -> list[tuple[AnswerPlan, int]]:
         relation, price, case, _, _ = question
         return self._planned(price, relation, case)
 
-    def _answer_to(self, question: _Question) -> Sequence[Any]:
+    def in_words(self, question: _Question) -> str:
+        """A question in words."""
+        return _question_in_words(question)
+
+    def answer_to(self, question: _Question) -> Sequence[Any]:
         relation, _, case, world, size = question
         if not (planned := self._planned_for(question)):
             return [REFUSED]
@@ -374,7 +381,7 @@ class _Answerer:
             raise broken("a parameter is left open")
         events = [
             plan.base,
-            copy.deepcopy(plan.answerer).event(setting),
+            copied(plan.answerer).event(setting),
             type(plan.answerer)(**plan.parameters).event(setting),
         ]
         if any(fingerprint(event) != fingerprint(events[0]) for event in events):

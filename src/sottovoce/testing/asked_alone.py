@@ -14,11 +14,12 @@ Assumes     Nothing was asked of the entry before. Of an entry that is checked a
 from __future__ import annotations
 
 import hashlib
+import pickle
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import replace
-from functools import partial
-from typing import Any, Final, TypeVar, final
+from functools import cache, partial
+from typing import Any, Final, Protocol, TypeVar, final
 
 import numpy as np
 
@@ -140,23 +141,47 @@ def others_taken(
     return [question for questions in first.values() for question in questions]
 
 
-def with_another_number(
-    entry: Any,
-    usual: Sequence[AskedAlone],
-    asked: Callable[[Any], Sequence[AskedAlone]],
-    subject: str,
-    report: Report,
-) -> list[AskedAlone]:
-    """What is asked of a class with another number in one place: of the first one there that answers a question.
+class Driver(Protocol[Q]):
+    """One setting of an entry, of which questions are asked."""
 
-    A place without one is listed. Of an instance nothing is asked, nor where no usual question was answered.
+    def questions_alone(self, *, prices: bool = True) -> Sequence[Q]:
+        """Those that it takes.
+
+        Args:
+            prices: Whether prices, and other parts, are varied by themselves.
+        """
+
+    def answer_to(self, question: Q) -> Sequence[Any]:
+        """What is said to one."""
+
+    def in_words(self, question: Q) -> str:
+        """One in words."""
+
+
+def made_alone(
+    entry: Any, driven: Callable[[Any], Sequence[Driver[Any]]], subject: str, report: Report
+) -> list[AskedAlone]:
+    """What is asked of a class that is made in each copy: at its defaults, and with another number in one place.
+
+    To be called before the class is made here, so that what it keeps of the first of its instances shows. Of another
+    number the first is asked that answers a question; a place without one is listed. Of an instance nothing is asked.
+
+    Args:
+        entry: The class.
+        driven: The settings of an instance that questions are asked of.
+        subject: The entry, for the report.
+        report: To be filled.
     """
-    found: list[AskedAlone] = []
-    others, lost = with_other_numbers(entry) if any(alone.answered for alone in usual) else ({}, [])
+    if not isinstance(entry, type):
+        return []
+    others, lost = with_other_numbers(entry)
+    found = _made_alone(Construction(entry, {}), driven, report)
+    if not found:
+        return []
     if lost:
         report.not_compared(f"{subject}: asked alone with another {', '.join(lost)}, which cannot be given by its name")
     for place, entries in others.items():
-        first = next(filter(None, (_answered(other, asked, report) for other in entries)), [])
+        first = next(filter(None, (_made_alone(other, driven, report) for other in entries)), [])
         found += first
         if not first:
             why = f"since {report.no_copies}" if report.no_copies else "of which it takes none"
@@ -164,16 +189,38 @@ def with_another_number(
     return found
 
 
-def _answered(
-    entry: Construction, asked: Callable[[Any], Sequence[AskedAlone]], report: Report
-) -> Sequence[AskedAlone]:
-    """What was asked of an entry; nothing where it cannot be made, or answers nothing."""
-    if report.no_copies:
-        return ()
-    with suppress(Exception, SottoError):
-        every = asked(entry.make())
-        return every if any(alone.answered for alone in every) else ()
-    return ()
+def _made_alone(
+    entry: Construction, driven: Callable[[Any], Sequence[Driver[Any]]], report: Report
+) -> list[AskedAlone]:
+    """What is asked of an entry that is made in each copy; nothing where it cannot be made, or answers nothing."""
+    settings = cache(lambda: driven(entry.make()))
+
+    def which() -> str:
+        try:
+            every = [setting.questions_alone(prices=False) for setting in settings()]
+        except (Exception, SottoError):
+            return ""
+        return pickle.dumps(every).hex()
+
+    try:
+        questions = _of_a_copy(which, report)
+    except NoAnswerError:
+        return []
+    every = pickle.loads(bytes.fromhex(questions)) if questions else []  # noqa: S301  of this process's own copy
+    asked = [
+        AskedAlone(of_one, partial(_answer_of, settings, at), partial(_words_of, settings, at), repr(entry), report)
+        for at, of_one in enumerate(every)
+    ]
+    return asked if any(alone.answered for alone in asked) else []
+
+
+def _answer_of(settings: Callable[[], Sequence[Driver[Any]]], at: int, question: Any) -> Sequence[Any]:
+    """Of a setting that is made when it is asked."""
+    return settings()[at].answer_to(question)
+
+
+def _words_of(settings: Callable[[], Sequence[Driver[Any]]], at: int, question: Any) -> str:
+    return settings()[at].in_words(question)
 
 
 def taken(

@@ -32,6 +32,8 @@ MOST_CHOICES: Final = 5
 """Members of an enumeration that are tried."""
 Other = tuple[str, Any]
 """Where a value is that is another one, and the argument with it."""
+UNMADE: Final = object()
+"""In place of an argument: what the value is inside does not take another one."""
 
 
 @final
@@ -66,13 +68,14 @@ class Construction:
         return f"{self.kind.__name__}({', '.join(shown)})"
 
     def others(self) -> dict[str, list[Construction]]:
-        """With another value each: by its place, those that are to be tried in turn."""
+        """With another value each: by its place, those that are to be tried in turn; none where no whole takes any."""
         found: dict[str, list[Construction]] = {}
         factories = _factories_of(self.kind)
         for name, value in self.arguments.items():
             left_out = type(value).__name__ == LEFT_OUT and name in factories
             for place, other in _others(factories[name]() if left_out else value, name):
-                found.setdefault(place, []).append(Construction(self.kind, {**self.arguments, name: other}))
+                tried = found.setdefault(place, [])
+                tried += [] if other is UNMADE else [Construction(self.kind, {**self.arguments, name: other})]
         return found
 
     def is_made(self) -> bool:
@@ -154,8 +157,10 @@ def _others(value: Any, place: str, depth: int = 0) -> Iterator[Other]:
     elif depth < DEEPEST:
         for inner, part, whole in _parts_of(value):
             for where, other in _others(part, f"{place}{inner}", depth + 1):
-                with suppress(Exception, SottoError):
-                    yield where, whole(other)
+                try:
+                    yield where, other if other is UNMADE else whole(other)
+                except (Exception, SottoError):
+                    yield where, UNMADE
 
 
 def _parts_of(value: Any) -> Iterator[tuple[str, Any, Callable[[Any], Any]]]:
@@ -167,7 +172,7 @@ def _parts_of(value: Any) -> Iterator[tuple[str, Any, Callable[[Any], Any]]]:
     elif type(value) is np.ndarray and value.dtype.kind in "iuf":
         for at in _first_and_last(value.size):
             yield f"[{at}]", value.flat[at], partial(_with_number, value, at)
-    elif type(value) is dict:
+    elif isinstance(value, dict):
         for key in [[*value][at] for at in _first_and_last(len(value))]:
             yield f"[{key!r}]", value[key], partial(_with_value, value, key)
     elif is_dataclass(value) and not isinstance(value, type):
@@ -190,7 +195,9 @@ def _with_number(whole: Any, at: int, other: Any) -> Any:
 
 
 def _with_value(whole: Any, key: Any, other: Any) -> Any:
-    return {**whole, key: other}
+    made = copy.copy(whole)
+    made[key] = other
+    return made
 
 
 def _with_item(whole: Any, at: int, other: Any) -> Any:

@@ -11,7 +11,6 @@ Assumes     Worlds are small: two tokens and an end, and a few experts.
 
 from __future__ import annotations
 
-import copy
 import itertools
 import math
 from collections.abc import Callable, Hashable, Mapping, Sequence
@@ -40,10 +39,10 @@ from sottovoce.testing.asked_alone import (
     OWN_DRAWS,
     REFUSED,
     AskedAlone,
+    made_alone,
     other_prices,
     others_taken,
     taken,
-    with_another_number,
 )
 from sottovoce.testing.asked_first import (
     CROWD,
@@ -60,7 +59,7 @@ from sottovoce.testing.asked_first import (
 from sottovoce.testing.claims import Claim, claim_of, excess, is_empty, within_price
 from sottovoce.testing.draw_tape import Tape, running
 from sottovoce.testing.draws import exceeds
-from sottovoce.testing.fingerprints import are_equal
+from sottovoce.testing.fingerprints import are_equal, copied
 from sottovoce.testing.label_worlds import seeded
 from sottovoce.testing.ladders import counted, pairs_of, require_near
 from sottovoce.testing.options import name_of, settings_of, subject_of
@@ -142,18 +141,18 @@ def check_decoder(
     """
     name = name_of(decoder)
     report = report or Report("decoder", name)
+
+    def driven_alone(other: Decoder) -> list[_Decoder]:
+        return [_Decoder(other, effort, report, must_run=False)]
+
+    unmade = made_alone(decoder, driven_alone, name, report)
     every = list(settings_of(decoder, effort)) if isinstance(decoder, type) else [decoder]
     settings = []
     for number, instance in enumerate(every):
         if not isinstance(instance, Decoder):
             raise ContractError("drive", name, "it is no Decoder; subclass sottovoce.methods.decoding.decoder.Decoder")
         settings.append(_Decoder(instance, effort, report, must_run=number == 0))
-    alone = [setting.asked_alone() for setting in settings]
-
-    def numbered(other: Decoder) -> list[AskedAlone]:
-        return [_Decoder(other, effort, report, must_run=False).asked_alone(prices=False)]
-
-    alone += with_another_number(decoder, alone, numbered, name, report)
+    alone = [*unmade, *(setting.asked_alone() for setting in settings)]
     for setting in settings:
         setting.check()
     for asked in alone:
@@ -234,7 +233,7 @@ class _Decoder:
         if not accepted and self.must_run:
             raise ContractError("drive", self.subject, "it accepts no adjacency at any price that was tried")
 
-    def asked_alone(self, *, prices: bool = True) -> AskedAlone:
+    def questions_alone(self, *, prices: bool = True) -> list[_Question]:
         """Tokens that differ in one thing each, under every adjacency; for a further option in price alone.
 
         Args:
@@ -265,13 +264,21 @@ class _Decoder:
             questions += others_taken(others, self._planned, subject, self.report)
             questions += [(adjacency, price, ORDER, beside, OPPOSITE[0])]
             questions += [(adjacency, price, ORDER, public, said) for said in (FIRST_OR_END[1], OPPOSITE[1] * CROWD)]
-        return AskedAlone(questions, self._answer_to, _question_in_words, self.subject, self.report)
+        return questions
+
+    def asked_alone(self) -> AskedAlone:
+        """These questions, each asked alone."""
+        return AskedAlone(self.questions_alone(), self.answer_to, self.in_words, self.subject, self.report)
 
     def _planned(self, question: _Question) -> DecodingPlan | None:
         adjacency, price, (tokens, experts, texts, unit), _, _ = question
         return self._plan(adjacency, price, tokens, experts, texts, unit)
 
-    def _answer_to(self, question: _Question) -> Sequence[Any]:
+    def in_words(self, question: _Question) -> str:
+        """A question in words."""
+        return _question_in_words(question)
+
+    def answer_to(self, question: _Question) -> Sequence[Any]:
         _, _, _, public, said = question
         if (plan := self._planned(question)) is None:
             return [REFUSED]
@@ -701,7 +708,7 @@ class _Decoder:
 
     def _state(self, plan: DecodingPlan) -> None:
         """The same batch has the same texts under the same noise, whatever was written before."""
-        pristine, held = copy.deepcopy(plan.decoder), held_by(plan.decoder)
+        pristine, held = copied(plan.decoder), held_by(plan.decoder)
         scenes = [
             Scene(data, plan.setting.adjacency, plan.setting.tokens)
             for data in ((("X", LABELS[0]),), (("Y", LABELS[0]), ("U", LABELS[1])))
@@ -766,7 +773,7 @@ class _Decoder:
         for _ in range(2):  # the first law of a process may load libraries, whose time is no law's
             start = process_time()
             with must_not_raise("drive", self.subject, "the law of a token", self._setting(plan)):
-                known = exact_law(replace(plan, decoder=copy.deepcopy(plan.decoder)))
+                known = exact_law(replace(plan, decoder=copied(plan.decoder)))
             times.append(process_time() - start)
             if times[-1] <= SLOW_LAW:
                 break

@@ -12,7 +12,6 @@ Sources     specification 5.13 to 5.17.
 
 from __future__ import annotations
 
-import copy
 import itertools
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
@@ -32,12 +31,12 @@ from sottovoce.privacy.unit import Adjacency
 from sottovoce.testing import fit_sessions as sessions
 from sottovoce.testing import fit_worlds as worlds
 from sottovoce.testing.accepted_prices import accepted
-from sottovoce.testing.asked_alone import REFUSED, AskedAlone, other_prices, others_taken, taken, with_another_number
+from sottovoce.testing.asked_alone import REFUSED, AskedAlone, made_alone, other_prices, others_taken, taken
 from sottovoce.testing.asked_first import PLANS, Beside, follows_the_order, plans_alike
 from sottovoce.testing.claims import FloatArray, is_empty
 from sottovoce.testing.draw_losses import Losses, law_of, losses_of, too_far
 from sottovoce.testing.draw_tape import Draw, Tape, Teller, WrongDrawError, numbers_of, running
-from sottovoce.testing.fingerprints import fingerprint
+from sottovoce.testing.fingerprints import copied, fingerprint
 from sottovoce.testing.fit_draws import EXTREMES, noise_of, not_normal, usual_on
 from sottovoce.testing.fit_worlds import LEDGERS, RELATIONS, Case, Neighbourhood, Relation, World, WorldSums
 from sottovoce.testing.joint_laws import NoLawError, chances_of, joint_excess, joint_law
@@ -93,18 +92,18 @@ def check_fitter(fitter: Fitter | type[Fitter], effort: Effort = Effort.QUICK, r
         True
     """
     report = report or Report("fitter", name_of(fitter))
+
+    def driven_alone(other: Fitter) -> list[_Fitter]:
+        return [_Fitter(other, effort, report, first=False)]
+
+    unmade = made_alone(fitter, driven_alone, name_of(fitter), report)
     every = list(settings_of(fitter, effort)) if isinstance(fitter, type) else [fitter]
     settings = []
     for number, instance in enumerate(every):
         if not isinstance(instance, Fitter):
             raise ContractError("drive", name_of(fitter), "it is no Fitter; subclass sottovoce.methods.fitting.Fitter")
         settings.append(_Fitter(instance, effort, report, first=number == 0))
-    alone = [setting.asked_alone() for setting in settings]
-
-    def numbered(other: Fitter) -> list[AskedAlone]:
-        return [_Fitter(other, effort, report, first=False).asked_alone(prices=False)]
-
-    alone += with_another_number(fitter, alone, numbered, name_of(fitter), report)
+    alone = [*unmade, *(setting.asked_alone() for setting in settings)]
     driven = [setting.check() for setting in settings]
     for asked in alone:
         asked.compare()
@@ -174,7 +173,7 @@ class _Fitter:
             raise ContractError("state", self.subject, "its attributes changed while it fitted")
         return True
 
-    def asked_alone(self, *, prices: bool = True) -> AskedAlone:
+    def questions_alone(self, *, prices: bool = True) -> list[_Question]:
         """Fits that differ in one thing each, under every relation; for a further option in price alone.
 
         Args:
@@ -217,14 +216,22 @@ class _Fitter:
                 others[part] = [(relation, price, other, 0)]
             others["number of units"] = [(relation, price, case, 2)]
             questions += others_taken(others, self._planned_for, subject, self.report)
-        return AskedAlone(questions, self._answer_to, _question_in_words, self.subject, self.report)
+        return questions
+
+    def asked_alone(self) -> AskedAlone:
+        """These questions, each asked alone."""
+        return AskedAlone(self.questions_alone(), self.answer_to, self.in_words, self.subject, self.report)
 
     def _planned_for(self, question: _Question) -> tuple[FitPlan, World] | None:
         relation, price, case, number = question
         plan, others = self._planned(relation, len(ASKED_OF[number]), price, case)
         return None if plan is None else (plan, others)
 
-    def _answer_to(self, question: _Question) -> Sequence[Any]:
+    def in_words(self, question: _Question) -> str:
+        """A question in words."""
+        return _question_in_words(question)
+
+    def answer_to(self, question: _Question) -> Sequence[Any]:
         relation, _, case, number = question
         world = ASKED_OF[number]
         if (planned := self._planned_for(question)) is None:
@@ -326,7 +333,7 @@ class _Fitter:
             raise broken("a parameter is left open")
         events = [
             plan.event,
-            copy.deepcopy(plan.fitter).event(plan.setting),
+            copied(plan.fitter).event(plan.setting),
             type(plan.fitter)(**plan.parameters).event(plan.setting),
         ]
         if any(fingerprint(event) != fingerprint(events[0]) for event in events):

@@ -9,7 +9,6 @@ Assumes     Worlds are small.
 
 from __future__ import annotations
 
-import copy
 import inspect
 import itertools
 from collections import Counter
@@ -32,7 +31,7 @@ from sottovoce.testing.claims import DELTA_SLACK, Claim, FloatArray, claim_of, e
 from sottovoce.testing.clusterings import asked_alone, check_clustering, clustered, points_of
 from sottovoce.testing.constructions import Construction, construction_of, hidden
 from sottovoce.testing.draws import departs
-from sottovoce.testing.fingerprints import fingerprint
+from sottovoce.testing.fingerprints import copied, fingerprint
 from sottovoce.testing.label_worlds import CHANGES, Change, seeded
 from sottovoce.testing.ladders import counted
 from sottovoce.testing.options import subject_of
@@ -249,7 +248,7 @@ class _Mechanism:
             raise ContractError("state", self.subject, "its attributes changed while it drew")
 
     def _claim(self) -> Claim:
-        event, same = self.mechanism.event, copy.deepcopy(self.mechanism).event
+        event, same = self.mechanism.event, copied(self.mechanism).event
         if event != same:
             raise ContractError("price", self.subject, "two equal mechanisms charge different events")
         claim = claim_of(event, Adjacency.REPLACE_ONE)

@@ -11,7 +11,6 @@ Assumes     Worlds are small: two, three or five labels, a few experts and crowd
 
 from __future__ import annotations
 
-import copy
 import itertools
 from collections import Counter
 from collections.abc import Callable, Collection, Hashable, Iterable, Iterator, Sequence
@@ -36,10 +35,10 @@ from sottovoce.testing.asked_alone import (
     OWN_DRAWS,
     REFUSED,
     AskedAlone,
+    made_alone,
     other_prices,
     others_taken,
     taken,
-    with_another_number,
 )
 from sottovoce.testing.asked_first import (
     CROWD,
@@ -56,7 +55,7 @@ from sottovoce.testing.asked_first import (
 from sottovoce.testing.claims import Claim, claim_of, excess, is_empty, within_price
 from sottovoce.testing.draw_tape import Tape, running
 from sottovoce.testing.draws import departs, exceeds, mixture
-from sottovoce.testing.fingerprints import are_equal
+from sottovoce.testing.fingerprints import are_equal, copied
 from sottovoce.testing.label_moves import compare_moves, draws_alike
 from sottovoce.testing.label_worlds import CHANGES, NAN, Change, Road, outputs
 from sottovoce.testing.ladders import pairs_of
@@ -86,6 +85,9 @@ _Question = tuple[Change, Price, int, int, tuple[float, ...], int]
 SAMPLES: Final = ((0.5, 1), (0.5, 2))
 """Sampling probability and number of samples at which methods with samples are driven: few enough to add up."""
 
+OTHER_SAMPLE: Final = (0.25, 1)
+"""Another probability, for questions that are asked alone."""
+
 
 def check_method(method: Method | type[Method], effort: Effort = Effort.QUICK, report: Report | None = None) -> Report:
     """Puts a method through its contract.
@@ -106,6 +108,11 @@ def check_method(method: Method | type[Method], effort: Effort = Effort.QUICK, r
     """
     name = name_of(method)
     report = report or Report("method", name)
+
+    def driven_alone(other: Method) -> list[_Method]:
+        return [_Method(each, effort, report, first=False) for each in _driven(other, (*SAMPLES, OTHER_SAMPLE))]
+
+    unmade = made_alone(method, driven_alone, name, report)
     every = list(settings_of(method, effort)) if isinstance(method, type) else [method]
     driven: list[Method] = []
     for instance in every:
@@ -113,13 +120,7 @@ def check_method(method: Method | type[Method], effort: Effort = Effort.QUICK, r
             raise ContractError("drive", name, "it is no Method; subclass sottovoce.methods.Method")
         driven += [each for each in _driven(instance) if not any(are_equal(each, other) for other in driven)]
     settings = [_Method(setting, effort, report, first=number == 0) for number, setting in enumerate(driven)]
-    alone = [setting.asked_alone() for setting in settings]
-
-    def numbered(other: Method) -> list[AskedAlone]:
-        settings = (_Method(each, effort, report, first=False) for each in _driven(other))
-        return [setting.asked_alone(prices=False) for setting in settings]
-
-    alone += with_another_number(method, alone, numbered, name, report)
+    alone = [*unmade, *(setting.asked_alone() for setting in settings)]
     for setting in settings:
         setting.check()
     for asked in alone:
@@ -127,7 +128,7 @@ def check_method(method: Method | type[Method], effort: Effort = Effort.QUICK, r
     return report
 
 
-def _driven(method: Method) -> Iterator[Method]:
+def _driven(method: Method, samples: Sequence[tuple[float, int]] = SAMPLES) -> Iterator[Method]:
     """The method, with samples few enough to be added up where it draws some."""
     if not isinstance(method, Subsampling):
         yield method
@@ -136,7 +137,7 @@ def _driven(method: Method) -> Iterator[Method]:
         raise ContractError(
             "drive", subject_of(method), "a method with samples must be a dataclass with its two fields"
         )
-    for rate, count in SAMPLES:
+    for rate, count in samples:
         yield replace(method, sampling_probability=rate, subsamples=count)
 
 
@@ -204,7 +205,7 @@ class _Method:
     def _claims(self, prices: Sequence[Price]) -> dict[tuple[Adjacency, Price], Claim]:
         """What each answer promises, by adjacency and price; refused combinations are left out."""
         claims: dict[tuple[Adjacency, Price], Claim] = {}
-        pristine = copy.deepcopy(self.method)
+        pristine = copied(self.method)
         for adjacency, asked in itertools.product(Adjacency, prices):
             if (made := self._priced(adjacency, asked)) is None:
                 continue
@@ -670,7 +671,7 @@ class _Method:
         """The same question has the same law and draws, whatever was asked before."""
         scenes = [scene for key in claims for scene in self._scenes(*key)]
         scenes += self._scenes_beside(*next(iter(claims)))
-        pristine = copy.deepcopy(self.method)
+        pristine = copied(self.method)
         held = held_by(self.method)
         before = [self._fingerprint(scene, number) for number, scene in enumerate(scenes)]
         source = worlds.seeded(7)
@@ -708,7 +709,7 @@ class _Method:
             raise ContractError("state", self.subject, PLANS, f"{key[0].value}, {key[1]}")
         self.report.kept("state", len(scenes) + 4 * len(ASKED), "questions answered alike before and after others")
 
-    def asked_alone(self, *, prices: bool = True) -> AskedAlone:
+    def questions_alone(self, *, prices: bool = True) -> list[_Question]:
         """Questions that differ in one thing each, under every adjacency; for a further option in price alone.
 
         Args:
@@ -738,13 +739,17 @@ class _Method:
                 continue
             questions += [(change, price, 3, 0, beside, 1)]
             questions += [] if self.sampled else [(change, price, 2, 1, public, CROWD)]
-        return AskedAlone(questions, self._answer_to, self._question_in_words, self.subject, self.report)
+        return questions
+
+    def asked_alone(self) -> AskedAlone:
+        """These questions, each asked alone."""
+        return AskedAlone(self.questions_alone(), self.answer_to, self.in_words, self.subject, self.report)
 
     def _takes(self, question: _Question) -> bool:
         change, asked, *_ = question
         return self._priced(change.adjacency, asked) is not None
 
-    def _answer_to(self, question: _Question) -> Sequence[Any]:
+    def answer_to(self, question: _Question) -> Sequence[Any]:
         change, asked, labels, world, public, times = question
         if (made := self._priced(change.adjacency, asked)) is None:
             return [REFUSED]
@@ -758,7 +763,7 @@ class _Method:
         law = [] if self._law is None else np.exp(self._log_law(experts, price, where)).tolist()
         return [price, event, drawn, tape.told, *law]
 
-    def _question_in_words(self, question: _Question) -> str:
+    def in_words(self, question: _Question) -> str:
         change, asked, labels, world, public, times = question
         _, where = self._opposite(public, world, change, labels, times)
         return f"{where}, {change}, {asked}"

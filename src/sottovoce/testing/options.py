@@ -257,7 +257,13 @@ def _values(field: Field[Any], hint: Any) -> Sequence[Any] | None:
 
 
 def _takes_words(hint: Any) -> bool:
-    return any(part is str or str in get_args(part) for part in _parts(hint))
+    return any(part is str or str in _held(part) for part in _parts(hint))
+
+
+def _held(part: Any) -> tuple[Any, ...]:
+    """What a type holds; of a mapping its values, since its keys are names."""
+    origin = get_origin(part)
+    return get_args(part)[1 if isinstance(origin, type) and issubclass(origin, Mapping) else 0 :]
 
 
 def _parts(hint: Any) -> Iterator[Any]:

@@ -567,6 +567,22 @@ class KeepsItsWeight(OneKeyword):
 
 
 @dataclass(frozen=True)
+class KeepsTheFirstMade(OneKeyword):
+    """The weight is kept of the first that is made, before any question."""
+
+    weight: int = 2
+    kept: ClassVar[dict[str, int]] = {}
+
+    def __post_init__(self):
+        self.kept.setdefault("weight", self.weight)
+
+    def counts(self, experts, public):
+        right = super().counts(experts, public)
+        bound = right.sensitivity * self.kept["weight"]
+        return Scores(right.values * self.weight, sensitivity=bound, adjacency=right.adjacency)
+
+
+@dataclass(frozen=True)
 class KeepsItsUniverse(OneKeyword):
     """A text moves each count by one; the bound of all counts is kept, however many keywords the next question has."""
 

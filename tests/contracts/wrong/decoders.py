@@ -87,6 +87,21 @@ class KeepsItsClip(Clipped):
 
 
 @dataclass(frozen=True)
+class KeepsTheFirstMade(Clipped):
+    """So is it as an instance is made, before any question."""
+
+    kept: ClassVar[dict[str, float]] = {}
+
+    def __post_init__(self):
+        self.kept.setdefault("clip", self.clip)
+
+    def scores(self, plan, step, public):
+        right = super().scores(plan, step, public)
+        bound = right.sensitivity // self.rule.width * ClippedLogits(self.kept["clip"]).width
+        return Scores(right.values, sensitivity=bound, adjacency=right.adjacency)
+
+
+@dataclass(frozen=True)
 class KeepsItsWords(Clipped):
     """The scores of all tokens but the end's are kept of the first token; the end's are right."""
 

@@ -158,6 +158,21 @@ class KeepsItsWeight(Means):
 
 
 @dataclass(frozen=True)
+class KeepsTheFirstMade(Means):
+    """The weight is kept of the first that is made, before any question."""
+
+    weight: int = 2
+    kept: ClassVar[dict[str, int]] = {}
+
+    def __post_init__(self):
+        self.kept.setdefault("weight", self.weight)
+
+    def drawn(self, sums, squared_l2, setting, multiplier, randomness):
+        bound = squared_l2 * self.kept["weight"] ** 2
+        return super().drawn(sums * self.weight, bound, setting, multiplier, randomness) / self.weight
+
+
+@dataclass(frozen=True)
 class KeepsNoiseOfTwo(Means):
     """The noise of two releases, where the number of units is private, is kept by the epsilon, whatever the delta is.
 

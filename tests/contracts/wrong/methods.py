@@ -478,6 +478,22 @@ class KeepsItsClip(_Poe):
 
 
 @dataclass(frozen=True)
+class KeepsTheFirstMade(_Poe):
+    """So is it as an instance is made, before any question."""
+
+    kept: ClassVar[dict[str, float]] = {}
+    clip: Positive = 2.0
+
+    def __post_init__(self):
+        self.kept.setdefault("clip", self.clip)
+
+    def scores(self, experts):
+        right = experts.clipped_sum(self.clip)
+        bound = experts.clipped_sum(self.kept["clip"]).sensitivity
+        return Scores(right.values, sensitivity=bound, adjacency=right.adjacency)
+
+
+@dataclass(frozen=True)
 class KeepsItsOptionalClip(_Poe):
     """So is it where a clip is given; without one experts vote."""
 
