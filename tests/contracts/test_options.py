@@ -7,14 +7,16 @@ from dataclasses import dataclass, field
 from decimal import Decimal
 from enum import Enum, IntEnum
 from fractions import Fraction
-from typing import Annotated, Literal
+from typing import Annotated, ClassVar, Literal
 
 import numpy as np
 import pytest
 
 from sottovoce.errors import ParameterError
+from sottovoce.methods.answering.answerer import registered_answerers
 from sottovoce.methods.base import registered_methods
 from sottovoce.methods.decoding.decoder import registered_decoders
+from sottovoce.methods.fitting.fitter import registered_fitters
 from sottovoce.methods.rnm import NOISES, RNM
 from sottovoce.parameters import Checked, Number, OneOf, Whole
 from sottovoce.testing import ContractError, Effort
@@ -134,6 +136,36 @@ def test_a_number_beside_words_or_a_switch_is_a_number():
     shown = [subject_of(one) for one in settings_of(Either, Effort.QUICK)]
     assert {"Either(clip='lead')", "Either(extra='auto')", "Either(extra=1.0)", "Either(width=False)"} <= {*shown}
     assert "Either(clip=8.0)" in [subject_of(one) for one in settings_of(Either, Effort.FULL)]
+
+
+@dataclass(frozen=True)
+class Settled:
+    rate: float | None = None
+    noise: float | None = None
+    more: float | None = None
+    made: ClassVar[list[int]] = []
+
+    def __post_init__(self):
+        self.made.append(1)
+
+    @property
+    def dials(self):
+        return ("rate",)
+
+    calibrated_parameters = ("noise",)
+
+
+def test_what_a_price_settles_is_no_other_number_and_a_class_is_not_made_here():
+    assert [*with_other_numbers(Settled)[0]] == ["more"]
+    assert Settled.made == []
+
+
+def test_other_numbers_of_every_registered_entry_are_known():
+    registries = (registered_methods, registered_decoders, registered_answerers, registered_fitters)
+    found = {cls: with_other_numbers(cls) for registered in registries for cls in registered().values()}
+    assert len(found) > 25
+    assert [cls for cls, (_, lost) in found.items() if lost] == []
+    assert sum(bool(others) for others, _ in found.values()) > 12
 
 
 @dataclass(frozen=True)

@@ -16,8 +16,9 @@ from enum import Enum
 from types import NoneType, UnionType
 from typing import Any, Final, Literal, Union, get_args, get_origin, get_type_hints
 
-from sottovoce.errors import InputError
+from sottovoce.errors import InputError, SottoError
 from sottovoce.parameters import Number, OneOf
+from sottovoce.testing.another_process import NoAnswerError, of_a_copy
 from sottovoce.testing.constructions import Construction, construction_of, hidden
 from sottovoce.testing.fingerprints import are_equal
 from sottovoce.testing.report import ContractError, Effort
@@ -92,7 +93,7 @@ def with_other_numbers(entry: Any) -> tuple[dict[str, list[Construction]], list[
         if not _is_among(value, choices.get(name, ())):
             found |= Construction(entry, {name: value}).others()
             lost += hidden(value, name)
-    for name in _unset(entry, choices):
+    for name in _unset_of(entry, choices):
         found[name] = [Construction(entry, {name: number}) for number in OTHER_COMPANIONS]
     return found, lost
 
@@ -226,10 +227,24 @@ def _optional(cls: type, choices: Collection[str], calibrated: Collection[str] =
 
 
 def _unset(entry: Any, choices: Collection[str]) -> list[str]:
-    """Those that a price does not settle, of a class or an instance of it."""
-    cls = entry if isinstance(entry, type) else type(entry)
+    """Options for numbers that are absent by default, but for those that a price settles."""
     settled = [name for kind in _SETTLED for name in getattr(entry, kind, ())]
-    return _optional(cls, choices, settled)
+    return _optional(type(entry), choices, settled)
+
+
+def _unset_of(cls: type, choices: Collection[str]) -> list[str]:
+    """The same of a class, of which an instance is made in a copy alone."""
+
+    def which() -> list[str]:
+        try:
+            return _unset(cls(), choices)
+        except (Exception, SottoError):
+            return []
+
+    try:
+        return [str(name) for name in of_a_copy(which)]
+    except NoAnswerError:
+        return []
 
 
 def _made(cls: type, options: Mapping[str, Any], refused: type[Exception] = InputError) -> Any:

@@ -1090,7 +1090,7 @@ MUTANTS = [
         "unset-numbers-alone-unvaried",
         "an option without a number by default is asked alone with one number",
         "testing/options.py",
-        "    for name in _unset(entry, choices):\n",
+        "    for name in _unset_of(entry, choices):\n",
         "    for name in ():\n",
         ("tests/contracts/test_wrong_entries.py::test_a_wrong_method_is_noticed[KeepsItsOptionalClip--]",),
     ),
