@@ -1080,7 +1080,7 @@ MUTANTS = [
     ),
     Mutant(
         "copies-of-copies-stand-still",
-        "a copy that asks in a copy of its own waits for ever",
+        "a copy that asks in a copy of its own never ends",
         "testing/another_process.py",
         "        _FORKING.release()  # it was made while this was held, and may make copies of its own\n",
         "",
