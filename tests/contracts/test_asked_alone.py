@@ -235,7 +235,7 @@ def test_a_copy_without_an_answer_ends_the_asking(monkeypatch):
 
 
 class Numbered:
-    """Cannot be made with a k of 1, answers nothing with a clip of 1 or another rate, and keeps its first weight."""
+    """Takes four options by their places alone."""
 
     kept: ClassVar[list[int]] = []
     made: ClassVar[list[int]] = []
@@ -245,6 +245,8 @@ class Numbered:
 
 
 class NumberedByName(Numbered):
+    """Cannot be made with a k of 1, answers nothing with a clip of 1 or another rate, and keeps its first weight."""
+
     def __init__(self, clip=2, k=2, rate=3, weight=8):
         if k == 1:
             raise MemoryError("it would be a large table")
