@@ -362,7 +362,9 @@ class Option:
 
 
 def options_of(cls: type) -> dict[str, Option]:
-    """Every field of a dataclass as an option, in the order of the class; of another class, nothing.
+    """Every field that a dataclass is made from as an option, in the order of the class; of another class, nothing.
+
+    A field with ``init=False``, such as a lock, is no option: nobody can give it, and no certificate could hold it.
 
     Example:
         >>> @dataclass(frozen=True)
@@ -380,6 +382,8 @@ def _options_of(cls: Any) -> dict[str, Option]:
     limits, hints = limits_of(cls), get_type_hints(cls)
     result = {}
     for field in fields(cls) if is_dataclass(cls) else ():
+        if not field.init:
+            continue
         kinds = [kind for kind in (get_args(hints[field.name]) or (hints[field.name],)) if kind is not type(None)]
         kind = kinds[0] if kinds and isinstance(kinds[0], type) else str
         optional = type(None) in get_args(hints[field.name])

@@ -12,13 +12,16 @@ from typing import Annotated, ClassVar, Literal
 import numpy as np
 import pytest
 
+from contracts.wrong import answerers, decoders, fitters
+from decoding_worlds import change_of
 from sottovoce.errors import ParameterError
 from sottovoce.methods.answering.answerer import registered_answerers
-from sottovoce.methods.base import registered_methods
+from sottovoce.methods.base import Price, registered_methods
 from sottovoce.methods.decoding.decoder import registered_decoders
 from sottovoce.methods.fitting.fitter import registered_fitters
 from sottovoce.methods.rnm import NOISES, RNM
-from sottovoce.parameters import Checked, Number, OneOf, Whole
+from sottovoce.parameters import Checked, Number, OneOf, Whole, options_of
+from sottovoce.privacy.unit import Adjacency
 from sottovoce.testing import ContractError, Effort
 from sottovoce.testing.options import choices_of, settings_of, subject_of, with_other_numbers
 
@@ -250,3 +253,17 @@ def test_a_choice_that_is_always_refused_is_no_choice():
 
     with pytest.raises(ContractError, match="always refused"):
         list(settings_of(Refusing, Effort.QUICK))
+
+
+@pytest.mark.parametrize("holds_a_lock", [answerers.HoldsALock, decoders.HoldsALock, fitters.HoldsALock])
+def test_what_an_entry_is_not_made_from_is_no_option(holds_a_lock):
+    assert "lock" in vars(holds_a_lock())
+    assert "lock" not in options_of(holds_a_lock)
+    assert list(options_of(holds_a_lock)) == list(options_of(holds_a_lock.__base__))
+
+
+def test_the_parameters_of_a_plan_can_be_given():
+    ar = Adjacency.ADD_REMOVE
+    plan = decoders.HoldsALock().plan(Price(1), tokens=2, texts=1, experts=3, adjacency=ar, change=change_of(ar))
+    assert list(plan.parameters) == ["clip", "temperature"]
+    assert plan.parameters["temperature"] is not None

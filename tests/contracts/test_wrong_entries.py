@@ -833,6 +833,21 @@ def test_an_instance_is_checked_at_its_own_options():
     assert next(check.cases for check in report.checks if check.contract == "price") == 18
 
 
+@pytest.mark.cases(1)
+@pytest.mark.parametrize(
+    ("check", "right"),
+    [
+        (check_answerer, answerers.HoldsALock),
+        (check_fitter, fitters.HoldsALock),
+        (check_decoder, decoders.HoldsALock),
+        (check_method, methods.HoldsALock),
+    ],
+    ids=name,
+)
+def test_an_entry_may_hold_what_it_is_not_made_from(check, right):
+    assert check(right).passed
+
+
 def test_what_has_no_guarantee_must_say_so():
     class Quiet(methods.SaysFree):
         private = False

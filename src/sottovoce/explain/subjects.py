@@ -474,7 +474,7 @@ class Decoding(Subject):
 
     @property
     def used(self) -> dict[str, Any]:
-        own = {field.name: getattr(self._decoder, field.name) for field in fields(self._decoder)}
+        own = {name: getattr(self._decoder, name) for name in options_of(type(self._decoder))}
         texts = {**vars(self._texts), **{alias: vars(self._texts)[name] for alias, name in ALIASES.items()}}
         return {n: plain(value) for n, value in {**texts, **own, **self._further}.items() if value is not None}
 

@@ -743,7 +743,7 @@ class _Decoder:
         def planned() -> Sequence[Any]:
             setting = plan.setting
             each = (self._plan(setting.adjacency, price, setting.tokens) for price in PRICES)
-            return [(one.decoder, one.event) for one in each if one is not None]
+            return [(one.parameters, one.event) for one in each if one is not None]
 
         if not nobody_alike(draw, OPPOSITE, ("N",) * len(OPPOSITE[0])):
             raise ContractError("state", self.subject, NOBODY, self._setting(plan))

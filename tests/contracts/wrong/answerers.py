@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 from dataclasses import dataclass, field, replace
 from typing import Annotated, Any, ClassVar
 
@@ -1394,3 +1395,10 @@ class RateByTheLastAnswer(OneKeyword):
         right = super().counts(experts, public)
         self.kept[:] = [min(100, int(right.values.max()))]
         return right
+
+
+@dataclass(frozen=True)
+class HoldsALock(OneKeyword):
+    """Right: a field that it is not made from, and that cannot be written down, is no option."""
+
+    lock: Any = field(default_factory=threading.Lock, init=False, repr=False, compare=False)

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import Any, ClassVar
 
 import numpy as np
@@ -1836,3 +1837,10 @@ class AmongTwo(Own):
     """Right: selects among the two candidates that the model likes best without records, by a rule of its own."""
 
     sampler: ClassVar[type[TokenSampler]] = _AmongTwo
+
+
+@dataclass(frozen=True)
+class HoldsALock(Clipped):
+    """Right: a field that it is not made from, and that cannot be written down, is no option."""
+
+    lock: Any = field(default_factory=threading.Lock, init=False, repr=False, compare=False)

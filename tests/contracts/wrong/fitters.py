@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass, replace
+import threading
+from dataclasses import dataclass, field, replace
 from fractions import Fraction
 from typing import Any, ClassVar
 
@@ -1156,3 +1157,10 @@ class NoiseByTheLastFit(Means):
     def drawn(self, sums, squared_l2, setting, multiplier, randomness):
         self.kept[:] = [abs(int(sums[0])) / LIMIT]
         return super().drawn(sums, squared_l2, setting, multiplier, randomness)
+
+
+@dataclass(frozen=True)
+class HoldsALock(Means):
+    """Right: a field that it is not made from, and that cannot be written down, is no option."""
+
+    lock: Any = field(default_factory=threading.Lock, init=False, repr=False, compare=False)

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import threading
 from dataclasses import dataclass, field
 from enum import IntEnum
 from fractions import Fraction
-from typing import ClassVar, Literal
+from typing import Any, ClassVar, Literal
 
 import numpy as np
 
@@ -1354,3 +1355,10 @@ class ChargesByTheLastAnswer(Method):
         votes = experts.votes()
         self.kept[:] = [int(votes.values.max())]
         return Exponential(price.epsilon * 0.6).select(votes, randomness)
+
+
+@dataclass(frozen=True)
+class HoldsALock(_Poe):
+    """Right: a field that it is not made from, and that cannot be written down, is no option."""
+
+    lock: Any = field(default_factory=threading.Lock, init=False, repr=False, compare=False)

@@ -693,4 +693,20 @@ MUTANTS = [
         "    return rho\n",
         ("tests/privacy/ledger/test_filter.py::test_noise_for_a_whole_budget_fits_in_it",),
     ),
+    Mutant(
+        "plans-hold-what-nobody-gave",
+        "a field that a decoder is not made from stands among the parameters of its plan, and so in a certificate",
+        "methods/decoding/plan.py",
+        "for name in options_of(type(self.decoder))}",
+        "for name in type(self.decoder).__dataclass_fields__}",
+        ("tests/contracts/test_options.py::test_the_parameters_of_a_plan_can_be_given",),
+    ),
+    Mutant(
+        "every-field-is-an-option",
+        "a field that an entry is not made from is an option, which no file can hold",
+        "parameters.py",
+        "        if not field.init:\n            continue\n",
+        "",
+        ("tests/contracts/test_options.py::test_what_an_entry_is_not_made_from_is_no_option",),
+    ),
 ]

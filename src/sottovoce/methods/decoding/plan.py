@@ -8,11 +8,11 @@ Sources     specification 1.5, 6.2 to 6.5, T13.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, fields
+from dataclasses import dataclass
 from typing import Any, ClassVar, Final, Protocol, final
 
 from sottovoce.errors import ParameterError
-from sottovoce.parameters import Number, read_fields
+from sottovoce.parameters import Number, options_of, read_fields
 from sottovoce.privacy.accounting.accountant import Report
 from sottovoce.privacy.events import BoundedRange, ComposedDpEvent, DpEvent, NoOpDpEvent, SelfComposedDpEvent
 from sottovoce.privacy.numbers import rounded_up
@@ -125,7 +125,7 @@ class BatchPlan:
     @property
     def parameters(self) -> Mapping[str, Any]:
         """Every public parameter of the method."""
-        return {field.name: getattr(self.decoder, field.name) for field in fields(self.decoder)}
+        return {name: getattr(self.decoder, name) for name in options_of(type(self.decoder))}
 
     @property
     def sentence(self) -> str:
