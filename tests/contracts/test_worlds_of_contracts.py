@@ -28,7 +28,7 @@ from sottovoce.testing.draw_tape import AGGREGATES, Draw
 from sottovoce.testing.fit_draws import EXTREMES, deviation_of
 
 PRIVATE = {"values", "counts"}
-PAGE = Path(__file__).parents[2] / "docs" / "testing.md"
+PAGE = Path(__file__).parents[2] / "docs" / "contract-worlds.md"
 EACH_KIND = (PermuteAndFlip(0.7), GaussianVector(0.05), Laplace(0.7), StabilityHistogram(0.7, 1e-3))
 
 
@@ -201,7 +201,8 @@ KINDS: dict[str, Callable[[Vectors], bool]] = {
 
 def listed(kind: str) -> list[str]:
     """The kinds of vectors that the page names for fitters or for answerers."""
-    (said,) = re.findall(rf"^- \*\*{kind}\.\*\* .*?Vectors are (.*?)\.\s", PAGE.read_text("utf-8"), re.DOTALL | re.M)
+    section = PAGE.read_text("utf-8").split(f"\n## {kind}\n")[1].split("\n## ")[0]
+    (said,) = re.findall(r"^- \*\*Vectors\*\* are (.*?)\.\s", section, re.DOTALL | re.M)
     return re.split(r", | and ", " ".join(said.split()))
 
 
