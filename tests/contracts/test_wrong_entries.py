@@ -833,7 +833,7 @@ def test_an_instance_is_checked_at_its_own_options():
     assert next(check.cases for check in report.checks if check.contract == "price") == 18
 
 
-@pytest.mark.cases(1)
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("check", "right"),
     [
