@@ -377,6 +377,19 @@ def options_of(cls: type) -> dict[str, Option]:
     return dict(_options_of(cls))
 
 
+def fields_of(made: object) -> dict[str, Any]:
+    """What every field of an object of a dataclass holds, also one that it works out by itself; else nothing.
+
+    Example:
+        >>> @dataclass(frozen=True)
+        ... class Clipped:
+        ...     clip: float = 2.5
+        >>> fields_of(Clipped(3.0)), fields_of(3.0)
+        ({'clip': 3.0}, {})
+    """
+    return {each.name: getattr(made, each.name) for each in fields(made)} if is_dataclass(made) else {}
+
+
 @cache
 def _options_of(cls: Any) -> dict[str, Option]:
     limits, hints = limits_of(cls), get_type_hints(cls)

@@ -10,6 +10,7 @@ from typing import ClassVar
 import numpy as np
 import pytest
 
+from contracts.wrong.methods import WorksOutItsClip
 from sottovoce.errors import AssignmentError, NonPrivateError, ParameterError
 from sottovoce.experts.label_scores import GRID_BITS, ExpertOutputs
 from sottovoce.explain import Setting, explain, options_of_kind, registered_cost_models, registered_subjects
@@ -30,7 +31,7 @@ from sottovoce.methods.poe import PoE, ProductOfExperts
 from sottovoce.parameters import options_of
 from sottovoce.privacy.accounting.accountant import RdpAccountant
 from sottovoce.privacy.accounting.composition import merge
-from sottovoce.privacy.events import ApproximateDP, NoOpDpEvent, describe
+from sottovoce.privacy.events import ApproximateDP, BoundedRange, NoOpDpEvent, describe
 from sottovoce.privacy.step_costs import GaussianStep
 from sottovoce.privacy.unit import DROP, SWAP, Adjacency, Assignment, change_type
 
@@ -234,6 +235,17 @@ def test_a_new_option_is_one_line_in_one_file(registered, capsys):
         explained, charged = priced_alike("loud", {"loudness": 4}, price, adjacency)
         assert explained == charged
     _flags.cache_clear()
+
+
+@pytest.mark.parametrize("adjacency", ADJACENCIES, ids=lambda a: a.value)
+def test_a_parameter_that_a_method_works_out_is_explained_and_charged(registered, adjacency):
+    registered("works-it-out", WorksOutItsClip)
+    for price in PRICES:
+        for decibels in (2, 3):
+            explained, charged = priced_alike("works-it-out", {"decibels": decibels}, price, adjacency)
+            assert explained == charged == BoundedRange(price.epsilon)
+    with pytest.raises(ParameterError, match="clip"):
+        make_method("works-it-out", clip=3)
 
 
 @dataclass(frozen=True)

@@ -21,7 +21,7 @@ from sottovoce.methods.decoding.decoder import Decoder, registered_decoders
 from sottovoce.methods.decoding.decoder import Setting as Batch
 from sottovoce.methods.decoding.plan import Part
 from sottovoce.methods.fitting.fitter import Fitter, registered_fitters
-from sottovoce.parameters import Checked, Option, Switch, Whole, limits_of, nearest, options_of
+from sottovoce.parameters import Checked, Option, Switch, Whole, fields_of, limits_of, nearest, options_of
 from sottovoce.privacy.accounting.accountant import RdpAccountant
 from sottovoce.privacy.accounting.composition import merge
 from sottovoce.privacy.claims import Claim
@@ -170,7 +170,7 @@ class Answering(Subject):
         method = kind(**{name: value for name, value in own.items() if (name, value) not in kind.also_priced})
         step = step or method.step
         answer = Answer(**{name: rest.pop(name) for name in [*rest] if name in options_of(Answer)})
-        known = {f.name for f in fields(step)} - set(method.options) if step else set()
+        known = {f.name for f in fields(step)} - set(fields_of(method)) if step else set()
         for name, value in rest.items():
             if name not in known:
                 raise ParameterError(name, value, f"absent: this variant of {kind.name} has no such option")
@@ -200,7 +200,9 @@ class Answering(Subject):
     def calibrated(self) -> str | None:
         if self._kind is None:
             return None
-        return next(f.name for f in fields(self._kind) if f.default is MISSING and f.name not in self._method.options)
+        return next(
+            f.name for f in fields(self._kind) if f.default is MISSING and f.name not in fields_of(self._method)
+        )
 
     @property
     def open_parameter(self) -> str | None:
@@ -218,7 +220,7 @@ class Answering(Subject):
     def _single_step(self) -> StepCost:
         if self._kind is None:
             raise ParameterError("method", self.name, "one that releases something at a price")
-        return self._kind(**self._method.public_of(self._kind, self._method.options), **self._noise)
+        return self._kind(**self._method.public_of(self._kind), **self._noise)
 
     def parts(self, change: Change) -> Sequence[Part]:
         return [Part(self._single_step, self._answer.tokens)] if self._kind else []

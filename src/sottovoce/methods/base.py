@@ -13,7 +13,7 @@ from sottovoce.errors import ParameterError
 from sottovoce.experts.label_scores import ExpertOutputs, FloatArray
 from sottovoce.mechanisms.base import SelectionMechanism, log_law
 from sottovoce.mechanisms.exponential import Exponential
-from sottovoce.parameters import nearest, options_of, read_fields
+from sottovoce.parameters import fields_of, nearest, options_of, read_fields
 from sottovoce.privacy.aggregates import Scores
 from sottovoce.privacy.claims import Claim
 from sottovoce.privacy.events import DpEvent
@@ -67,10 +67,10 @@ class Method(ABC):
     also_priced: ClassVar[Mapping[tuple[str, str], type[StepCost]]] = {}
     """Steps that ``sotto account`` prices and nothing here draws, by the option and its value that ask for them."""
 
-    @classmethod
-    def public_of(cls, step: type[StepCost], values: Mapping[str, Any]) -> dict[str, Any]:
-        """Those of the method's parameters that the step has too, by name."""
-        return {field.name: values[field.name] for field in fields(step) if field.name in values}
+    def public_of(self, step: type[StepCost]) -> dict[str, Any]:
+        """Those of the method's fields that the step has too, by name, also one that it works out by itself."""
+        own = fields_of(self)
+        return {field.name: own[field.name] for field in fields(step) if field.name in own}
 
     @classmethod
     def kinds_of_step(cls) -> Sequence[type[StepCost]]:
@@ -92,7 +92,7 @@ class Method(ABC):
         """
         if self.step is None:
             raise ParameterError("epsilon", price.epsilon, f"absent: {self.name} has no noise to set by it")
-        return self.step.at(price.epsilon, price.delta, change, **self.public_of(self.step, self.options))
+        return self.step.at(price.epsilon, price.delta, change, **self.public_of(self.step))
 
     def claim(self, cost: Any, steps: int) -> Claim | None:
         """What the paper states.

@@ -19,7 +19,7 @@ from sottovoce.mechanisms.noisy_max import GaussianNoisyMax
 from sottovoce.mechanisms.propose_test_release import ProposeTestRelease
 from sottovoce.methods.base import Method, Price, Reads, Selecting, Subsampling
 from sottovoce.methods.pbs import PbS
-from sottovoce.methods.poe import PoE
+from sottovoce.methods.poe import PoE, ProductOfExperts
 from sottovoce.parameters import Positive
 from sottovoce.privacy.accounting.renyi import rho_of_budget
 from sottovoce.privacy.aggregates import Counts, Scores, VectorSum
@@ -1362,3 +1362,18 @@ class HoldsALock(_Poe):
     """Right: a field that it is not made from, and that cannot be written down, is no option."""
 
     lock: Any = field(default_factory=threading.Lock, init=False, repr=False, compare=False)
+
+
+@dataclass(frozen=True)
+class WorksOutItsClip(_Poe):
+    """Right: its clip is worked out from an option in another unit."""
+
+    step: ClassVar[type[ProductOfExperts]] = ProductOfExperts
+    decibels: float = 2.0
+    clip: float = field(init=False)
+
+    def __post_init__(self):
+        object.__setattr__(self, "clip", 2 ** (self.decibels - 1))
+
+    def scores(self, experts):
+        return experts.clipped_sum(self.clip)

@@ -709,4 +709,12 @@ MUTANTS = [
         "",
         ("tests/contracts/test_options.py::test_what_an_entry_is_not_made_from_is_no_option",),
     ),
+    Mutant(
+        "steps-without-what-is-worked-out",
+        "a method's step lacks a parameter that the method works out of its options",
+        "methods/base.py",
+        "own = fields_of(self)",
+        "own = self.options",
+        ("tests/explain/test_one_price.py::test_a_parameter_that_a_method_works_out_is_explained_and_charged",),
+    ),
 ]

@@ -22,7 +22,7 @@ from sottovoce.methods.base import Price, make_from, read_options
 from sottovoce.methods.fitting.support import LinearSupport, Support
 from sottovoce.methods.fitting.writing import VariationWriter
 from sottovoce.models.base import Embedder, FloatArray, LabelScorer
-from sottovoce.parameters import CheckedFloats, options_of
+from sottovoce.parameters import CheckedFloats, fields_of, options_of
 from sottovoce.privacy.accounting.accountant import RdpAccountant, Report
 from sottovoce.privacy.aggregates import IntArray
 from sottovoce.privacy.events import ApproximateDP, DpEvent
@@ -170,8 +170,9 @@ class Fitter(CheckedFloats, ABC):
 
     def released(self, setting: FitSetting) -> StepCost:
         """What one release of it is, for ``sotto account``. Every parameter must be settled."""
-        own = {field.name: value for field in fields(self.step) if (value := self.options.get(field.name)) is not None}
-        return self.step(**own)
+        own = fields_of(self)
+        given = {each.name: own.get(each.name) for each in fields(self.step)}
+        return self.step(**{name: value for name, value in given.items() if value is not None})
 
     def rules(self, plan: FitPlan, public: PublicInputs) -> Sequence[SumRule] | None:
         """Every sum that ``fit`` will ask for, where that is known beforehand: then no vector is kept.
