@@ -148,6 +148,7 @@ DECODERS = [
     (decoders.LoudGaussian(), "public rows", "its scores move by more than is stated"),
     (decoders.TwiceAsMuchWhereThePublicRowIsFlat, "public rows", "its scores move by more than is stated"),
     (decoders.LoudWhereThePublicRowIsFlat, "public rows", NEIGHBOURS),
+    (decoders.MoreForSeveralTexts, "price", "(?s)4 texts of wrong cost .* and each by itself"),
     (decoders.CheapToken, "price", "draws from mechanisms that cost"),
     (decoders.SquaredDivisor, "price", "draws from mechanisms that cost"),
     pytest.param(decoders.AllOfTheDivisor, "neighbours", "7 experts", marks=pytest.mark.slow),
@@ -415,6 +416,7 @@ ANSWERERS = [
     pytest.param(answerers.RateByTheLastAnswer, "state", "its next plan or charge", marks=pytest.mark.slow),
 ]
 FITTERS = [
+    (fitters.SumsOfOneDigest, "isolation", "two rules of its sums have one digest"),
     (fitters.HalvedSensitivity, "sensitivity", "2 times the norm"),
     (fitters.KeepsItsNorm, "state", ALONE),
     pytest.param(fitters.KeepsNoiseOfTwo, "state", ALONE, marks=pytest.mark.slow),

@@ -3,6 +3,8 @@
 import gc
 import json
 import weakref
+from dataclasses import dataclass
+from functools import cached_property
 
 import numpy as np
 import pytest
@@ -12,7 +14,7 @@ from sottovoce.experts import encoded
 from sottovoce.experts.blocks import BlockReader
 from sottovoce.experts.encoded import EncodedRecords
 from sottovoce.experts.public_map import PublicMap
-from sottovoce.experts.unit_sums import LIMIT, ClassSums, Likeness, UnitCount
+from sottovoce.experts.unit_sums import LIMIT, ClassSums, Likeness, SumRule, UnitCount
 from sottovoce.models.embedded.label_scorer import EmbeddedScorer
 from sottovoce.models.fake import FakeScorer
 from sottovoce.privacy.unit import Adjacency
@@ -103,6 +105,36 @@ def test_a_file_that_was_changed_fails_the_read_and_says_so(files):
         records.sum_of(RULES[0])
 
 
+@dataclass(frozen=True)
+class Listed(SumRule):
+    held: object
+    size = 1
+
+    def add_up(self, block):
+        return np.zeros(1, np.int64)
+
+
+class Scaled(Listed):
+    """No dataclass of its own: the scale is no field."""
+
+    def __init__(self, scale):
+        super().__init__(())
+        object.__setattr__(self, "scale", scale)
+
+    @cached_property
+    def twice(self):
+        return 2 * self.scale
+
+
+class Plain:
+    def __init__(self, number):
+        self.number = number
+
+
+class Slotted(Plain):
+    __slots__ = ("number",)
+
+
 def test_rules_are_told_apart_by_everything_in_them():
     turned = PublicMap(np.zeros(16), np.eye(16))
     others = [
@@ -112,8 +144,16 @@ def test_rules_are_told_apart_by_everything_in_them():
         Likeness(3, np.eye(16)[:5], 0.0, 0.25),
         Likeness(3, np.eye(16)[:5].astype(np.float32), 0.0, 0.5),
     ]
+    others += [Scaled(1.0), Scaled(2.0), Listed([np.zeros(3000)]), Listed([1.0 * (np.arange(3000) == 1500)])]
+    others += [Listed({"a": np.zeros(3000)}), Listed({"a": 1.0 * (np.arange(3000) == 1500)})]
+    others += [Listed(Slotted(1)), Listed(Slotted(2)), Listed(Plain(1)), Listed(Plain(2))]
     digests = [rule.digest for rule in (*RULES, *others)]
     assert len(set(digests)) == len(digests)
+    assert Listed(Plain(2)).digest == digests[-1]
+    assert Scaled(2.0).twice == 4.0
+    kept = Scaled(2.0)
+    assert kept.twice == 4.0
+    assert kept.digest == Scaled(2.0).digest
     assert ClassSums(3, 16, 1, PublicMap(np.zeros(16), np.eye(16))).digest == others[0].digest
 
 

@@ -12,9 +12,11 @@ from __future__ import annotations
 
 import hashlib
 from abc import ABC, abstractmethod
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, fields, is_dataclass
+from functools import cached_property
 from math import isqrt
+from types import MemberDescriptorType
 from typing import Any, Final, final
 
 import numpy as np
@@ -70,7 +72,7 @@ class SumRule(ABC):
 
     @property
     def digest(self) -> str:
-        """SHA-256 of everything that tells this rule from others. Rules are data classes."""
+        """SHA-256 of everything that tells this rule from others: all that it holds."""
         return hashlib.sha256(_written(self)).hexdigest()
 
     @abstractmethod
@@ -227,15 +229,30 @@ def vectors_in_steps(vectors: FloatArray) -> NDArray[np.int64]:
 
 
 def _written(value: Any) -> bytes:
-    """A rule and what it holds, each part behind its length."""
+    """A rule and all that it holds, each part behind its length: of an object every attribute, a field or not."""
     if isinstance(value, np.ndarray):
-        parts = [value.dtype.str.encode(), str(value.shape).encode(), np.ascontiguousarray(value).tobytes()]
-    elif is_dataclass(value):
-        parts = [part for own in fields(value) for part in (own.name.encode(), _written(getattr(value, own.name)))]
+        parts = [value.dtype.str.encode(), str(value.shape).encode()]
+        parts += [_written(value.tolist()) if value.dtype.hasobject else np.ascontiguousarray(value).tobytes()]
+    elif isinstance(value, list | tuple):
+        parts = [_written(part) for part in value]
+    elif isinstance(value, Mapping):
+        parts = sorted(_written([name, content]) for name, content in value.items())
+    elif is_dataclass(value) or "__repr__" not in {name for kind in type(value).__mro__[:-1] for name in vars(kind)}:
+        parts = [part for name in _names(value) for part in (name.encode(), _written(getattr(value, name, None)))]
     else:
         parts = [repr(value).encode()]
     parts = [type(value).__qualname__.encode(), *parts]
     return b"".join(len(part).to_bytes(8) + part for part in parts)
+
+
+def _names(value: Any) -> Iterator[str]:
+    """Fields of an object, then other attributes that it has; none that it works out when it is asked for."""
+    kinds = type(value).__mro__
+    known = dict.fromkeys(own.name for own in fields(value)) if is_dataclass(value) else {}
+    slots = [name for kind in kinds for name, kept in vars(kind).items() if isinstance(kept, MemberDescriptorType)]
+    for name in known | dict.fromkeys([*slots, *getattr(value, "__dict__", {})]):
+        if not isinstance(getattr(type(value), name, None), cached_property):
+            yield name
 
 
 def _within(rows: NDArray[np.int64]) -> NDArray[np.int64]:

@@ -124,6 +124,7 @@ class _Fitter:
         pool = len(worlds.POOL)
         self.candidates = {"unused": (0,), "optional": (pool, 0), "required": (pool,)}[fitter.pool]
         self.usual = Case(self.candidates[0], adds_epsilons=True)
+        self._digests: dict[str, Any] = {}
         self._left: tuple[FitPlan, Any] | None = None
         self._priced: list[tuple[FitPlan, Relation, Price, World]] = []
 
@@ -479,6 +480,10 @@ class _Fitter:
     def _isolated(self, rules: Sequence[SumRule], world: World, dimension: int) -> None:
         """A sum is that of its units, each by itself, in any order and in any blocks."""
         for rule in rules:
+            held = fingerprint(rule)
+            if held != self._digests.setdefault(rule.digest, held):
+                problem = "two rules of its sums have one digest, by which a fit knows them: it adds up one for both"
+                raise ContractError("isolation", self.subject, problem, worlds.shown(world))
             whole, one, rest = (rule.add_up(worlds.block_of(part, dimension)) for part in (world, world[:1], world[1:]))
             if not np.issubdtype(whole.dtype, np.integer):
                 raise ContractError("isolation", self.subject, "its sums are not whole numbers", worlds.shown(world))

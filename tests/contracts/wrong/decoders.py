@@ -503,6 +503,14 @@ class Own(Decoder):
 
 
 @dataclass(frozen=True)
+class MoreForSeveralTexts(Own):
+    """Charges a token more for each of several texts; a run is charged text by text."""
+
+    def parts(self, setting):
+        return [replace(part, steps=part.steps + (setting.texts > 1)) for part in super().parts(setting)]
+
+
+@dataclass(frozen=True)
 class OneTokenOfItsOwn(Own):
     """Charges one token, however long the text."""
 

@@ -1164,3 +1164,34 @@ class HoldsALock(Means):
     """Right: a field that it is not made from, and that cannot be written down, is no option."""
 
     lock: Any = field(default_factory=threading.Lock, init=False, repr=False, compare=False)
+
+
+@dataclass(frozen=True)
+class _OneDigest(_FirstRecord):
+    length: float = 1.0
+
+    @property
+    def digest(self):
+        return "the first record of each unit"
+
+    def resized(self, vectors, norms):
+        return vectors * np.minimum(self.length, self.length / np.maximum(norms, 1.0))
+
+
+@dataclass(frozen=True)
+class SumsOfOneDigest(Means):
+    """A sum of long vectors is told as one of short ones where a fit keeps sums by their digest."""
+
+    def event(self, setting):
+        return SelfComposedDpEvent(RoundedGaussian(self.multiplier * 2).event, 2 + (setting.units is None))
+
+    def fit(self, plan, private, public, randomness):
+        setting, units = plan.setting, plan.setting.units
+        if units is None:
+            units = self.counted(private, setting, self.multiplier * 2, randomness)
+        found = 0
+        for length in (0.125, 1.0):
+            rule = _OneDigest(setting.labels, setting.dimension, length)
+            bound = int(rule.squared_l2(setting.change) * length**2)
+            found += np.array(self.drawn(private.sum_of(rule), bound, setting, self.multiplier * 2, randomness))
+        return self.support(found / max(units, 1.0), setting)

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 import torch
 
-from contracts.wrong.decoders import SquaredDivisor
+from contracts.wrong.decoders import MoreForSeveralTexts, SquaredDivisor
 from decoding_worlds import ADJACENCIES, change_of, step_of
 from sottovoce.errors import OpaqueError, ParameterError
 from sottovoce.methods.amin import Amin
@@ -277,3 +277,9 @@ def test_a_decoder_that_draws_at_more_than_its_charge_gets_no_plan():
     with pytest.raises(AssertionError, match=r"is charged \[BoundedRange.* and draws from mechanisms that cost"):
         planned(SquaredDivisor(), RO, Price(2.0, 1e-3), experts=10)
     assert planned(SquaredDivisor(), RO, Price(2.0, 1e-3), experts=2).eta
+
+
+def test_a_decoder_whose_texts_cost_more_together_gets_no_plan():
+    with pytest.raises(AssertionError, match=r"2 texts of wrong cost .* and each by itself"):
+        planned(MoreForSeveralTexts(), AR, Price(2.0, 1e-3))
+    assert planned(MoreForSeveralTexts(), AR, Price(2.0, 1e-3), texts=1).eta

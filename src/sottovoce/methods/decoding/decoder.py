@@ -23,6 +23,7 @@ from sottovoce.methods.decoding.sampler import TokenSampler
 from sottovoce.parameters import CheckedFloats
 from sottovoce.privacy.accounting.accountant import RdpAccountant, Report
 from sottovoce.privacy.accounting.calibration import calibrate
+from sottovoce.privacy.accounting.composition import merge
 from sottovoce.privacy.accounting.event_cost import cost_of
 from sottovoce.privacy.claims import Claim
 from sottovoce.privacy.events import ApproximateDP, DpEvent
@@ -183,7 +184,8 @@ class Decoder(CheckedFloats, ABC):
 
         Raises:
             ParameterError: The parameters given cost more than the price, or no parameter meets it.
-            AssertionError: What draws costs something else than what is charged: the decoder is wrong.
+            AssertionError: What draws costs something else than what is charged, or several texts cost something else
+                than each by itself, as a run is charged: the decoder is wrong.
         """
         setting = Setting(tokens, texts, experts, adjacency, change, labels_public, joins, unit)
         bounds = bounds or self.bounds
@@ -202,6 +204,11 @@ class Decoder(CheckedFloats, ABC):
         drawn = [mechanism.event for mechanism in decoder.mechanisms(plan)]
         if charged != drawn:
             raise AssertionError(f"{decoder.name} is charged {charged} and draws from mechanisms that cost {drawn}")
+        alone = decoder.event(replace(setting, texts=1))
+        if decoder.refundable and merge([decoder.event(setting)]) != merge([repeated(alone, texts)]):
+            raise AssertionError(
+                f"{texts} texts of {decoder.name} cost {decoder.event(setting)}, and each by itself {alone}"
+            )
         return plan
 
 
