@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import dataclass, field
+import itertools
+import re
+from collections.abc import Callable, Mapping
+from dataclasses import InitVar, dataclass, field, make_dataclass
 from decimal import Decimal
 from enum import Enum, IntEnum
 from fractions import Fraction
-from typing import Annotated, ClassVar, Literal
+from typing import Annotated, ClassVar, Literal, NewType
 
 import numpy as np
 import pytest
@@ -24,6 +26,7 @@ from sottovoce.parameters import Checked, Number, OneOf, Whole, options_of
 from sottovoce.privacy.unit import Adjacency
 from sottovoce.testing import ContractError, Effort
 from sottovoce.testing.options import choices_of, settings_of, subject_of, with_other_numbers
+from sottovoce.testing.report import Report
 
 
 class Side(Enum):
@@ -58,7 +61,10 @@ def test_every_way_of_declaring_a_choice_is_read():
     }
 
 
-def test_each_choice_is_driven_once_with_the_number_that_it_needs():
+RIGHT = "side=<Side.RIGHT: 2>"
+
+
+def test_each_choice_and_each_two_are_driven_once_with_the_number_that_it_needs():
     shown = [subject_of(one) for one in settings_of(Declared, Effort.QUICK)]
     assert shown == [
         "Declared()",
@@ -69,7 +75,108 @@ def test_each_choice_is_driven_once_with_the_number_that_it_needs():
         "Declared(other='y')",
         "Declared(weight=1.0)",
         "Declared(window=2)",
+        *(
+            f"Declared(noise='loud', {other}, loudness=0.25)"
+            for other in ("mode='b'", "quick=True", RIGHT, "other='y'")
+        ),
+        *(f"Declared(mode='b', {other})" for other in ("quick=True", RIGHT, "other='y'")),
+        *(f"Declared(quick=True, {other})" for other in (RIGHT, "other='y'")),
+        f"Declared({RIGHT}, other='y')",
     ]
+
+
+@dataclass(frozen=True)
+class TwoOf:
+    """Two of its choices do not go together, and one of its numbers takes nothing else."""
+
+    first: Literal["a", "b", "c"] = "a"
+    second: bool = False
+    fixed: float = 0.0
+
+    def __post_init__(self):
+        if self.first == "c" and self.second:
+            raise ParameterError("second", True, "false where first is c")
+        if self.fixed:
+            raise ParameterError("fixed", self.fixed, "0")
+
+
+def test_two_choices_that_are_refused_together_and_a_number_that_is_none_are_listed():
+    report = Report("method", "two")
+    shown = [(one.first, one.second) for one in settings_of(TwoOf, Effort.QUICK, report)]
+    assert shown == [("a", False), ("b", False), ("c", False), ("a", True), ("b", True)]
+    assert report.refused == ["TwoOf with first='c', second=True"]
+    assert report.uncompared == ["TwoOf: another fixed than 0.0: no number was taken"]
+
+
+Counting = NewType("Counting", str)
+
+
+@dataclass(frozen=True)
+class Inner:
+    counts: Literal["votes", "double"] = "votes"
+    width: int = 3
+
+
+@dataclass(frozen=True)
+class Unusual:
+    joined: bool | Literal["thrice"] = False
+    either: Literal["a"] | Literal["b"] = "a"
+    unseen: bool = field(default=False, compare=False)
+    inner: Inner = Inner()
+    given: InitVar[Literal["x", "y"]] = "x"
+    switches: tuple[bool, bool] = (True, False)
+    pattern: re.Pattern[str] | None = None
+    rule: Callable[[float], str] = str
+    bonus: Annotated[float, Number(0, 0.5)] = 0.0
+    points: Annotated[int, Number(3, 64, whole=True)] | None = None
+    share: Fraction = Fraction(0)
+    step: float | Literal["auto"] | None = None
+    made: ClassVar[list[str]] = []
+
+    def __post_init__(self, given):
+        for name, limit in {"bonus": Number(0, 0.5), "points": Number(3, 64)}.items():
+            if getattr(self, name) is not None:
+                limit.read(name, getattr(self, name))
+        self.made.append(given)
+
+
+def test_choices_and_numbers_are_read_however_they_are_declared():
+    Unusual.made.clear()
+    driven = [*settings_of(Unusual, Effort.QUICK)]
+    assert {one.joined for one in driven} == {False, True, "thrice"}
+    assert {one.either for one in driven} == {"a", "b"}
+    assert {one.unseen for one in driven} == {False, True}
+    assert {one.inner.counts for one in driven} == {"votes", "double"}
+    assert {*Unusual.made} == {"x", "y"}
+    assert {one.switches for one in driven} == {(True, False)}
+    assert {one.bonus for one in driven} == {0.0, 0.25}
+    assert {one.points for one in driven} == {None, 33}
+    assert {one.share for one in driven} == {0, 1}
+    assert {one.step for one in driven} == {None, "auto", 2}
+    assert any(one.joined == "thrice" and one.unseen and one.either == "a" for one in driven)
+
+
+class OfAConstructor:
+    def __init__(self, counts: Literal["votes", "double"] = "votes", bonus=0.0, _private: str = "") -> None:
+        self.counts, self.bonus = counts, bonus
+
+
+def test_options_of_a_class_that_is_no_dataclass_are_those_of_its_constructor():
+    driven = [(one.counts, one.bonus) for one in settings_of(OfAConstructor, Effort.QUICK)]
+    assert driven == [("votes", 0.0), ("double", 0.0), ("votes", 1.0)]
+
+
+@pytest.mark.parametrize("hint", ["Counting", "object", "list[str]", "dict[str, str]", "str | Literal['a']"])
+def test_a_text_of_unknown_choice_is_refused_however_it_is_declared(hint):
+    made = make_dataclass("Open", [("counts", hint, field(default_factory=lambda: "votes"))], frozen=True)
+    made.__module__ = __name__
+    with pytest.raises(ContractError, match="text of unknown choice"):
+        choices_of(made)
+
+
+def test_an_annotation_that_cannot_be_read_is_named():
+    with pytest.raises(ContractError, match=r"cannot be read .*NobodyImports"):
+        choices_of(make_dataclass("Hidden", [("counts", "NobodyImports", 1)]))
 
 
 def test_a_full_run_tries_other_numbers_too():
@@ -186,7 +293,7 @@ def test_an_entry_of_no_length_is_driven():
 @pytest.mark.parametrize("effort", Effort)
 def test_choices_that_are_numbers_are_not_other_numbers(effort):
     settings = [*settings_of(Numbers, effort)]
-    assert {(one.size, one.side) for one in settings} == {(Size.SMALL, 1), (Size.LARGE, 1), (Size.SMALL, 3)}
+    assert {(one.size, one.side) for one in settings} == {*itertools.product(Size, (1, 3))}
     assert all(isinstance(one.size, Size) for one in settings)
 
 

@@ -44,6 +44,17 @@ ALONE = "in a process in which nothing else was asked"
 
 METHODS = [
     (methods.HalvedSensitivity, "neighbours", "log-ratios 2 wide, and 1 is allowed"),
+    *(
+        pytest.param(each, "neighbours", "log-ratios 2 wide, and 1 is allowed", marks=pytest.mark.slow)
+        for each in (
+            methods.WrongTogether,
+            methods.OfItsConstructor,
+            methods.WordBesideASwitch,
+            methods.UncomparedSwitch,
+            methods.SmallBonus,
+            methods.ManyPoints,
+        )
+    ),
     pytest.param(methods.ForgottenDelta, "composition", "costs epsilon inf at delta 0", marks=pytest.mark.slow),
     (methods.LessNoiseWhereThePublicRowIsSure, "neighbours", r"(?s)log-ratios .* wide.*the public row \(0, -5\)"),
     (methods.TwiceAsMuchWhereThePublicRowIsFlat, "neighbours", r"(?s)log-ratios 2 wide.*the public row \(0, 0\)"),
@@ -129,6 +140,9 @@ METHODS = [
 ]
 DECODERS = [
     (decoders.HalvedSensitivity, "neighbours", NEIGHBOURS),
+    pytest.param(decoders.WrongTogether, "neighbours", NEIGHBOURS, marks=pytest.mark.slow),
+    pytest.param(decoders.CentredUnderZeroOut, "public rows", "zero-out", marks=pytest.mark.slow),
+    pytest.param(decoders.OneSampleAText, "sampler", "texts of two tokens do not follow", marks=pytest.mark.slow),
     (decoders.KeepsItsBound, "state", ALONE),
     (decoders.KeepsItsWords, "state", ALONE),
     pytest.param(decoders.KeepsItsClip, "state", ALONE, marks=pytest.mark.slow),
@@ -325,6 +339,7 @@ MECHANISMS = [
     ),
 ]
 ANSWERERS = [
+    pytest.param(answerers.WrongTogether, "sensitivity", "told a sensitivity of 2, and", marks=pytest.mark.slow),
     (answerers.HalvedSensitivity, "sensitivity", "told a sensitivity of 1, and scores move by 2"),
     (answerers.ForgottenDelta, "composition", "costs epsilon inf at delta 0"),
     (answerers.WordsAsOften, "sensitivity", "scores move by 39"),
@@ -416,6 +431,7 @@ ANSWERERS = [
     pytest.param(answerers.RateByTheLastAnswer, "state", "its next plan or charge", marks=pytest.mark.slow),
 ]
 FITTERS = [
+    pytest.param(fitters.WrongTogether, "sensitivity", "2 times the norm", marks=pytest.mark.slow),
     (fitters.SumsOfOneDigest, "isolation", "two rules of its sums have one digest"),
     (fitters.HalvedSensitivity, "sensitivity", "2 times the norm"),
     (fitters.KeepsItsNorm, "state", ALONE),
@@ -848,6 +864,34 @@ def test_an_instance_is_checked_at_its_own_options():
 )
 def test_an_entry_may_hold_what_it_is_not_made_from(check, right):
     assert check(right).passed
+
+
+@pytest.mark.slow
+def test_a_right_decoder_that_samples_for_each_token_keeps_the_contract():
+    assert check_decoder(decoders.SampledTokens).passed
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("length", [2, 4])
+def test_a_right_mechanism_may_call_the_number_that_it_chooses_as_it_likes(length):
+    assert check_mechanism(mechanisms.InOrder(2.0, length)).passed
+
+
+@pytest.mark.slow
+def test_a_session_of_a_fitter_has_two_labels_where_it_takes_no_more(monkeypatch):
+    registered = {"means": fitters.TwoLabelsAlone}
+    monkeypatch.setattr("sottovoce.testing.fit_sessions.registered_fitters", lambda: registered)
+    monkeypatch.setattr(
+        "sottovoce.fitting.certificate.make_fitter", lambda name, **options: registered[name](**options)
+    )
+    report = check_fitter(fitters.TwoLabelsAlone)
+    assert next(check.cases for check in report.checks if check.contract == "session") == 6
+    assert any("session" in words for words in check_fitter(fitters.Means).uncompared)
+
+
+def test_what_an_entry_refuses_of_all_that_the_suite_has_is_said():
+    with pytest.raises(ContractError, match=r"refuses every price .*; first it said: .*dimension .* 8 or more"):
+        check_fitter(fitters.EightDimensions)
 
 
 def test_what_has_no_guarantee_must_say_so():

@@ -43,7 +43,7 @@ from sottovoce.testing.asked_first import NOBODY, PLANS, Beside, follows_the_ord
 from sottovoce.testing.claims import FloatArray, is_empty
 from sottovoce.testing.draw_losses import Losses, law_of, losses_of, too_far
 from sottovoce.testing.draw_tape import Draw, Tape, Teller, WrongDrawError, numbers_of, running
-from sottovoce.testing.fingerprints import are_equal, copied, fingerprint
+from sottovoce.testing.fingerprints import alike, copied, fingerprint
 from sottovoce.testing.fit_draws import EXTREMES, noise_of, not_normal, usual_on
 from sottovoce.testing.joint_laws import NoLawError, chances_of, joint_excess, joint_law
 from sottovoce.testing.label_worlds import seeded
@@ -140,7 +140,7 @@ def check_answerer(
         return [_Answerer(other, effort, report, first=False)]
 
     unmade = made_alone(answerer, driven_alone, name_of(answerer), report)
-    every = list(_settings(answerer, effort)) if isinstance(answerer, type) else [answerer]
+    every = list(_settings(answerer, effort, report)) if isinstance(answerer, type) else [answerer]
     settings = []
     for number, instance in enumerate(every):
         if not isinstance(instance, Answerer):
@@ -152,21 +152,22 @@ def check_answerer(
     for asked in alone:
         asked.compare()
     if not any(driven):
-        raise ContractError("drive", name_of(answerer), "it refuses every price in every world that the suite has")
+        problem = "it refuses every price in every world that the suite has"
+        raise ContractError("drive", name_of(answerer), report.with_refusal(problem))
     if report.checks[-1].contract not in ("free", "consent"):
         report.require(*CONTRACTS)
     return report
 
 
-def _settings(answerer: type[Answerer], effort: Effort) -> Iterator[Any]:
+def _settings(answerer: type[Answerer], effort: Effort, report: Report) -> Iterator[Any]:
     """Instances as for every entry: the default one as it is, and all with their whole numbers made small."""
     seen: list[Any] = []
-    for instance in settings_of(answerer, effort):
+    for instance in settings_of(answerer, effort, report):
         values = {name: getattr(instance, name) for name in options_of(answerer)} if _is_answerer(instance) else {}
         large = {name: SMALL_NUMBER for name, value in values.items() if type(value) is int and value > SMALL_NUMBER}
         small = [replace(instance, **large)] if large else []
         for other in [instance, *small] if not seen or effort is Effort.FULL or not small else small:
-            if not any(are_equal(other, each) for each in seen):
+            if not any(alike(other, each) for each in seen):
                 seen.append(other)
                 yield other
 

@@ -21,6 +21,7 @@ import numpy as np
 
 from sottovoce.errors import SottoError
 from sottovoce.mechanisms.base import Mechanism
+from sottovoce.testing.declared import NAMED, parameters_of
 
 DEEPEST: Final = 3
 """How far inside an argument values are changed."""
@@ -97,13 +98,13 @@ def construction_of(entry: Any, example: Mapping[str, Any] | None = None) -> tup
     if isinstance(entry, type):
         defaults = {
             parameter.name: parameter.default
-            for parameter in _parameters_of(entry)
-            if parameter.default is not parameter.empty and parameter.kind in _NAMED
+            for parameter in parameters_of(entry)
+            if parameter.default is not parameter.empty and parameter.kind in NAMED
         }
-        lost = [each.name for each in _parameters_of(entry) if each.kind is each.POSITIONAL_ONLY]
+        lost = [each.name for each in parameters_of(entry) if each.kind is each.POSITIONAL_ONLY]
         return Construction(entry, {**defaults, **(example or {})}), lost
-    every = _parameters_of(type(entry))
-    if is_dataclass(entry) and not all(parameter.kind in _NAMED for parameter in every):
+    every = parameters_of(type(entry))
+    if is_dataclass(entry) and not all(parameter.kind in NAMED for parameter in every):
         names = [each.name for each in fields(entry) if each.init]  # its own ``__new__`` says less
     else:
         names = [("", "", "*", "", "**")[parameter.kind] + parameter.name for parameter in every]
@@ -115,9 +116,6 @@ def construction_of(entry: Any, example: Mapping[str, Any] | None = None) -> tup
     return Construction(type(entry), arguments, entry), [name for name in names if name not in arguments]
 
 
-_NAMED: Final = (inspect.Parameter.POSITIONAL_OR_KEYWORD, inspect.Parameter.KEYWORD_ONLY)
-
-
 def _factories_of(kind: type[Any]) -> Mapping[str, Callable[[], Any]]:
     """What makes the default of a field, for each instance anew."""
     found: dict[str, Callable[[], Any]] = {}
@@ -125,14 +123,6 @@ def _factories_of(kind: type[Any]) -> Mapping[str, Callable[[], Any]]:
         if each.default_factory is not MISSING:
             found[each.name] = each.default_factory
     return found
-
-
-def _parameters_of(kind: type[Any]) -> Sequence[inspect.Parameter]:
-    """Those of its constructor; none of a class that does not say."""
-    try:
-        return [*inspect.signature(kind).parameters.values()]
-    except ValueError:
-        return []
 
 
 def _keeps(entry: Any, name: str) -> bool:

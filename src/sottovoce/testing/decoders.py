@@ -75,6 +75,10 @@ PRICES: Final = (Price(2.0, 0.0), Price(2.0, 1e-3))
 """A pure one, and one in zCDP."""
 DRAWN_PRICE: Final = Price(2.0, 1e-3)
 """At which a token spends so little that twice as much shows in few draws."""
+WHOLE_PRICE: Final = Price(12.0, 1e-3)
+"""At which texts of two tokens are drawn: where one expert moves a token by much, it shows who takes part."""
+WHOLE: Final = ((("X", LABELS[0]),), (("X", LABELS[0]), ("Y", LABELS[0])))
+"""What such texts are drawn from."""
 EXPERTS: Final = 2
 """The public divisor, whatever a batch holds."""
 OTHER_EXPERTS: Final = 7
@@ -146,7 +150,7 @@ def check_decoder(
         return [_Decoder(other, effort, report, must_run=False)]
 
     unmade = made_alone(decoder, driven_alone, name, report)
-    every = list(settings_of(decoder, effort)) if isinstance(decoder, type) else [decoder]
+    every = list(settings_of(decoder, effort, report)) if isinstance(decoder, type) else [decoder]
     settings = []
     for number, instance in enumerate(every):
         if not isinstance(instance, Decoder):
@@ -196,11 +200,13 @@ class _Decoder:
         self._charged: list[tuple[Price, DecodingPlan]] = []
         self._drawn: list[tuple[DecodingPlan, int]] = []
         self._slow = set[tuple[type, ...]]()
+        self._refusal = ""
 
     def check(self) -> None:
         """Every contract that applies."""
         accepted = 0
-        # A quick run drives the further choices under zero-out no more: there a change is a drop, as under add-remove.
+        # A quick run drives the further choices under zero-out by one token alone: a change is a drop, as under
+        # add-remove.
         relations = [
             relation for relation in Adjacency if self.full or self.must_run or relation is not Adjacency.ZERO_OUT
         ]
@@ -223,6 +229,8 @@ class _Decoder:
             if self.full or self.must_run:
                 self._other_settings()
                 self._exchanged()
+            elif (plan := self._plan(Adjacency.ZERO_OUT, PRICES[1], 1)) is not None:
+                self._of_one_token(plan, PRICES[1])
             if self.exact:
                 self._sampler()
             every = self.must_run or self.full
@@ -231,7 +239,11 @@ class _Decoder:
                 compared = price_of_drawn_texts(plan, self.subject, self._setting(plan), texts=texts)
                 self.report.kept("price", compared, "plans within the price, and texts that draw what is charged")
         if not accepted and self.must_run:
-            raise ContractError("drive", self.subject, "it accepts no adjacency at any price that was tried")
+            raise ContractError(
+                "drive",
+                self.subject,
+                f"it accepts no adjacency at any price that was tried; first it said: {self._refusal}",
+            )
 
     def questions_alone(self, *, prices: bool = True) -> list[_Question]:
         """Tokens that differ in one thing each, under every adjacency; for a further option in price alone.
@@ -331,7 +343,8 @@ class _Decoder:
         try:
             plan = plan_of(self.decoder, order, price, adjacency, unit, experts)
             worlds.chooser_of(plan, seeded(0))
-        except InputError:
+        except InputError as refusal:
+            self._refusal = self._refusal or str(refusal)
             return None
         except AssertionError as error:
             raise ContractError("price", self.subject, str(error), f"{adjacency.value}, {experts} experts") from error
@@ -410,7 +423,10 @@ class _Decoder:
             return
         except AssertionError as error:
             raise ContractError("price", self.subject, str(error), "add-remove, swap") from error
-        claim = self._claim(plan, PRICES[1])
+        self._of_one_token(plan, PRICES[1])
+
+    def _of_one_token(self, plan: DecodingPlan, price: Price) -> None:
+        claim = self._claim(plan, price)
         if isinstance(plan.decoder, SelectingDecoder):
             self._scores_beside(plan, plan.decoder)
         elif self._has_law(plan):
@@ -645,6 +661,29 @@ class _Decoder:
         if problem:
             raise ContractError("sampler", self.subject, f"its draws do not follow its law: {problem}", world)
         self.report.kept("sampler", pool.draws, "tokens drawn that follow the law")
+        if self.full or self.must_run:
+            self._whole_texts()
+
+    def _whole_texts(self) -> None:
+        """Texts of two tokens, where a sampler of the decoder's own may draw both by the same coins."""
+        plans = (self._plan(adjacency, WHOLE_PRICE, 2) for adjacency in Adjacency)
+        for plan in [plan for plan in plans if plan is not None and self._has_law(plan)][: None if self.full else 1]:
+            sampler = worlds.chooser_of(plan, seeded(0))
+            if isinstance(sampler, SelectingSampler) and not samples(plan.decoder):
+                return
+            for number, data in enumerate(WHOLE):
+                scene, source, pool = Scene(data, plan.setting.adjacency, 2), seeded(7 + number), Pool()
+                world = f"{worlds.shown(data)} ({self._setting(plan)})"
+                with must_not_raise("sampler", self.subject, "a text", world):
+                    if (law := worlds.law_of_text(plan, scene, 0)) is None:
+                        return
+                    drawn = [worlds.drawn_text(plan, scene, 0, source) for _ in range(self.draws // 4)]
+                pool.add({"world": world}, law, drawn, world)
+                problem, _ = pool.departs()
+                if problem:
+                    problem = f"its texts of two tokens do not follow the law of one behind the other: {problem}"
+                    raise ContractError("sampler", self.subject, problem, world)
+                self.report.kept("sampler", len(drawn), "tokens drawn that follow the law")
 
     def _draw_tokens(
         self, plan: DecodingPlan, price: Price, number: int, dice: Randomness, source: Randomness, pool: Pool

@@ -81,6 +81,11 @@ def are_equal(one: Any, other: Any) -> bool:
     return False
 
 
+def alike(one: Any, other: Any) -> bool:
+    """Whether two objects are equal, also in attributes that their own comparison leaves out."""
+    return are_equal(one, other) and are_equal(dict(attributes_of(one)), dict(attributes_of(other)))
+
+
 def copied(entry: Any) -> Any:
     """An entry with parts of its own, as far as it can be copied: a lock cannot."""
     try:

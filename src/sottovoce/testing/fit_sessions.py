@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Mapping
-from typing import Any, Final
+from dataclasses import dataclass
+from typing import Any, Final, final
 
 from sottovoce.errors import InputError, SottoError
 from sottovoce.fitting.fit import Fitting
@@ -17,7 +19,8 @@ from sottovoce.records.sealed import PrivateRecords, Row
 from sottovoce.tasks import Task
 from sottovoce.testing.report import ContractError, Report, must_not_raise
 
-TASK: Final = Task(labels=["fee", "theft", "none of these"])
+TASKS: Final = (Task(labels=["fee", "theft", "none of these"]), Task(labels=["fee", "theft"]))
+"""The first of them that a fitter takes."""
 TEXTS: Final = (("a fee was charged twice", "fee"), ("somebody used my card", "theft"))
 POOL: Final = ("a fee", "a theft", "a question", "the weather", "a card that is lost")
 COUNTS: Final = (12, 120, 1_200)
@@ -38,13 +41,15 @@ def records(count: int) -> PrivateRecords:
 def refuses(fitter: Fitter, subject: str, price: Price, adjacency: Adjacency) -> int:
     """A fit that a ledger cannot pay for reads no record; the number of fits that were refused."""
     with must_not_raise("session", subject, "a fit", f"{adjacency.value}, {price}"):
-        count, fitting = _smallest(fitter, FakeScorer(), adjacency, price, budgets(price)[0])
-    cost = fitting.plan.report
+        smallest = _smallest(fitter, FakeScorer(), adjacency, price, budgets(price)[0])
+    if not isinstance(smallest, _Smallest):
+        return 0
+    cost = smallest.fitting.plan.report
     small = budgets(Price(cost.epsilon / 2, cost.delta / 2))
     for budget in small:
         model = FakeScorer()
         try:
-            _fitting(fitter, model, adjacency, price, budget, count).run()
+            _fitting(fitter, model, adjacency, price, budget, smallest.count, smallest.task).run()
         except SottoError:
             if model.contexts_read:
                 raise ContractError("refusals", subject, "records were read before it was refused") from None
@@ -59,15 +64,20 @@ def fits(fitter: Fitter, subject: str, report: Report, prices: Mapping[Adjacency
     For fitters that are registered: a certificate names its fitter.
     """
     if registered_fitters().get(fitter.name) is not type(fitter):
+        report.not_compared(f"{subject}: session, since it is not registered and a certificate names its fitter")
         return
     for adjacency, price in prices.items():
         for budget in budgets(price):
             world = f"{adjacency.value}, a budget of {budget}"
             with must_not_raise("session", subject, "a fit", world):
-                count, fitting = _smallest(fitter, FakeScorer(), adjacency, price, budget)
+                smallest = _smallest(fitter, FakeScorer(), adjacency, price, budget)
+                if not isinstance(smallest, _Smallest):
+                    report.refused.append(f"{subject}, a session under {world}: {smallest}")
+                    continue
+                fitting = smallest.fitting
                 fitted = fitting.run()
                 back = Fitted.from_bytes(fitted.to_bytes(), "a file")
-                checks = fitted.certificate.checks(back.content_sha256, fitting.ledger, records(count))
+                checks = fitted.certificate.checks(back.content_sha256, fitting.ledger, records(smallest.count))
                 answers = fitted.predict([text for text, _ in TEXTS])
                 back.use(FakeScorer())
                 again = back.predict([text for text, _ in TEXTS])
@@ -79,25 +89,35 @@ def fits(fitter: Fitter, subject: str, report: Report, prices: Mapping[Adjacency
             report.kept("session", 1, "fits with a certificate that holds")
 
 
+@final
+@dataclass(frozen=True)
+class _Smallest:
+    """A fit of the fewest records that a fitter takes."""
+
+    fitting: Fitting
+    count: int
+    task: Task
+
+
 def _smallest(
     fitter: Fitter, model: FakeScorer, adjacency: Adjacency, price: Price, budget: Budget
-) -> tuple[int, Fitting]:
-    """The fit of the fewest records that it takes, with their number."""
-    for count in COUNTS[:-1]:
+) -> _Smallest | InputError:
+    """The fit of the fewest records that it takes, or what it says of the most."""
+    for task, count in itertools.product(TASKS, COUNTS):
         try:
-            return count, _fitting(fitter, model, adjacency, price, budget, count)
-        except InputError:
-            continue
-    return COUNTS[-1], _fitting(fitter, model, adjacency, price, budget, COUNTS[-1])
+            return _Smallest(_fitting(fitter, model, adjacency, price, budget, count, task), count, task)
+        except InputError as error:
+            refusal = error
+    return refusal
 
 
 def _fitting(
-    fitter: Fitter, model: FakeScorer, adjacency: Adjacency, price: Price, budget: Budget, count: int
+    fitter: Fitter, model: FakeScorer, adjacency: Adjacency, price: Price, budget: Budget, count: int, task: Task
 ) -> Fitting:
     pool: Any = POOL if fitter.pool == "required" else ()
     return Fitting(
         records(count),
-        TASK,
+        task,
         epsilon=price.epsilon,
         delta=price.delta,
         method=fitter,

@@ -97,7 +97,7 @@ def check_fitter(fitter: Fitter | type[Fitter], effort: Effort = Effort.QUICK, r
         return [_Fitter(other, effort, report, first=False)]
 
     unmade = made_alone(fitter, driven_alone, name_of(fitter), report)
-    every = list(settings_of(fitter, effort)) if isinstance(fitter, type) else [fitter]
+    every = list(settings_of(fitter, effort, report)) if isinstance(fitter, type) else [fitter]
     settings = []
     for number, instance in enumerate(every):
         if not isinstance(instance, Fitter):
@@ -108,7 +108,8 @@ def check_fitter(fitter: Fitter | type[Fitter], effort: Effort = Effort.QUICK, r
     for asked in alone:
         asked.compare()
     if not any(driven):
-        raise ContractError("drive", name_of(fitter), "it refuses every price in every world that the suite has")
+        problem = "it refuses every price in every world that the suite has"
+        raise ContractError("drive", name_of(fitter), report.with_refusal(problem))
     report.require(*CONTRACTS)
     return report
 

@@ -14,7 +14,7 @@ import itertools
 from collections import Counter
 from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
 from fractions import Fraction
-from functools import cache, partial
+from functools import cache, cached_property, partial
 from typing import Any, Final, final
 
 import numpy as np
@@ -187,9 +187,21 @@ def _questions(construction: Construction, takes: Any) -> Sequence[Any]:
 def _chosen_of(construction: Construction) -> int:
     """How many candidates it chooses; a class is made in a copy, to be asked."""
     try:
-        return int(of_a_copy(lambda: int(getattr(construction.make(), "k", 1))))
+        return int(of_a_copy(lambda: _length_of(construction.make())))
     except NoAnswerError:
         return 1  # nothing is asked alone
+
+
+def _length_of(mechanism: Any) -> int:
+    """How many candidates a mechanism chooses: its ``k``, or as many as it chooses of many."""
+    if hasattr(mechanism, "k"):
+        return int(mechanism.k)
+    draw = getattr(mechanism, release_of(mechanism.__class__)[0])
+    try:
+        chosen = draw(_votes_of(range(MANY), ADJACENCIES[0]), seeded(1))
+    except Exception:  # of a mechanism of somebody's own: its draws are compared elsewhere
+        return 1
+    return len(chosen) if isinstance(chosen, tuple) else 1
 
 
 def _answer_to(name: str, question: tuple[Construction, Any]) -> Sequence[Any]:
@@ -293,10 +305,15 @@ class _Mechanism:
             self._follows({key: float(p) for key, p in stated.items()}, drawn, world)
         self._pooled_scores(draw, priors)
 
-    @property
+    @cached_property
     def _chosen(self) -> int:
-        """How many candidates it chooses."""
-        return int(getattr(self.mechanism, "k", 1))
+        """How many candidates it chooses; one that does not say is asked in a copy."""
+        if hasattr(self.mechanism, "k"):
+            return int(self.mechanism.k)
+        try:
+            return int(of_a_copy(lambda: _length_of(self.mechanism)))
+        except NoAnswerError:
+            return 1
 
     def _law(self, scores: Scores, prior: bool) -> Any:
         return self.mechanism.law(scores, *self._prior(scores, prior))

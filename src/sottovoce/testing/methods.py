@@ -55,7 +55,7 @@ from sottovoce.testing.asked_first import (
 from sottovoce.testing.claims import Claim, claim_of, excess, is_empty, within_price
 from sottovoce.testing.draw_tape import Tape, running
 from sottovoce.testing.draws import departs, exceeds, mixture
-from sottovoce.testing.fingerprints import are_equal, copied
+from sottovoce.testing.fingerprints import alike, are_equal, copied
 from sottovoce.testing.label_moves import compare_moves, draws_alike
 from sottovoce.testing.label_worlds import CHANGES, NAN, Change, Road, outputs
 from sottovoce.testing.ladders import pairs_of
@@ -113,12 +113,12 @@ def check_method(method: Method | type[Method], effort: Effort = Effort.QUICK, r
         return [_Method(each, effort, report, first=False) for each in _driven(other, (*SAMPLES, OTHER_SAMPLE))]
 
     unmade = made_alone(method, driven_alone, name, report)
-    every = list(settings_of(method, effort)) if isinstance(method, type) else [method]
+    every = list(settings_of(method, effort, report)) if isinstance(method, type) else [method]
     driven: list[Method] = []
     for instance in every:
         if not isinstance(instance, Method):
             raise ContractError("drive", name, "it is no Method; subclass sottovoce.methods.Method")
-        driven += [each for each in _driven(instance) if not any(are_equal(each, other) for other in driven)]
+        driven += [each for each in _driven(instance) if not any(alike(each, other) for other in driven)]
     settings = [_Method(setting, effort, report, first=number == 0) for number, setting in enumerate(driven)]
     alone = [*unmade, *(setting.asked_alone() for setting in settings)]
     for setting in settings:

@@ -1,47 +1,49 @@
 """The settings at which an entry is driven: its defaults, every word and switch that an option accepts, other numbers,
 and a number for what is absent by default.
 
-They are read off the dataclass: ``Annotated[str, OneOf(...)]``, ``Literal[...]``, ``bool``, an ``Enum``, or
-``field(metadata={"choices": (...)})``. A new choice is driven because it is declared; an option of type ``str`` that
-declares none cannot be driven, and fails.
+They are read off the declaration (``declared.py``). A new choice is driven because it is declared, by itself and with
+each choice of every other option; a text that declares none cannot be driven, and fails.
 """
 
 from __future__ import annotations
 
 import itertools
-import math
 from collections.abc import Collection, Iterator, Mapping, Sequence
-from dataclasses import Field, fields, is_dataclass
-from enum import Enum
-from types import NoneType, UnionType
-from typing import Any, Final, Literal, Union, get_args, get_origin, get_type_hints
+from dataclasses import fields, is_dataclass
+from typing import Any, Final
 
 from sottovoce.errors import InputError, SottoError
-from sottovoce.parameters import Number, OneOf
 from sottovoce.testing.another_process import NoAnswerError, of_a_copy
 from sottovoce.testing.constructions import Construction, construction_of, hidden
-from sottovoce.testing.fingerprints import are_equal
-from sottovoce.testing.report import ContractError, Effort
+from sottovoce.testing.declared import NUMBERS, Declared, declared_by, ends_of, inner_choices
+from sottovoce.testing.fingerprints import alike, are_equal
+from sottovoce.testing.report import ContractError, Effort, Report
 
 COMPANIONS: Final[tuple[float, ...]] = (0.25, 2)
 """Numbers that are tried for an optional one: beside a choice that needs it, and alone."""
 OTHER_COMPANIONS: Final[tuple[float, ...]] = (0.25, 1, 4)
 """Numbers for one that is absent by default, other than the one that a quick run tries."""
-_MOST_STEPS: Final = 1_000_000
 _SETTLED: Final = ("dials", "priced_too", "calibrated_parameters")
 """Attributes of an entry that name parameters which a price settles."""
 
 
-def settings_of(cls: type, effort: Effort) -> Iterator[Any]:
-    """Instances of an entry: the default one, then one for every choice that an option accepts.
+def settings_of(cls: type, effort: Effort, report: Report | None = None) -> Iterator[Any]:
+    """Instances of an entry: the default one, one for every choice that an option accepts, and for every two.
 
     A choice that is refused alone is tried with the other choices and with one optional number beside it.
+
+    Args:
+        cls: A class.
+        effort: How many numbers are tried.
+        report: Where settings that are refused are listed, and options of which no number is taken.
 
     Raises:
         ContractError: The class cannot be made without arguments, an option declares no choices, or a declared choice
             is refused however it is combined.
     """
-    choices, numbers = choices_of(cls), numbers_of(cls)
+    options = {option.name: option for option in declared_by(cls)}
+    choices = choices_of(cls)
+    report = report or Report("", cls.__name__)
     try:
         default = cls()
     except (TypeError, InputError) as error:
@@ -50,32 +52,57 @@ def settings_of(cls: type, effort: Effort) -> Iterator[Any]:
             cls.__name__,
             f"it cannot be made without arguments ({error}); give every option a default, or pass an instance",
         ) from error
-    yield default
-    known = [default]
+    known: list[Any] = []
+
+    def new(instance: Any) -> Iterator[Any]:
+        if not any(alike(instance, each) for each in known):
+            known.append(instance)
+            yield instance
+
+    def numbered(option: Declared, tried: Sequence[Sequence[Any]]) -> Iterator[Any]:
+        """With another number: of each row the first that is taken."""
+        taken = [_first(cls, option.name, row) for row in tried]
+        for instance in taken:
+            if instance is not None:
+                yield from new(instance)
+        name = option.name
+        if (
+            tried
+            and not any(each is not None for each in taken)
+            and all(are_equal(getattr(each, name, None), option.default) for each in known)
+        ):
+            report.not_compared(f"{name_of(cls)}: another {name} than {option.default!r}: no number was taken")
+
+    yield from new(default)
+    others: dict[str, list[Any]] = {}
     for name, values in choices.items():
-        for value in values:
-            if are_equal(value, getattr(default, name)):
-                continue
-            instance = _with(cls, name, value, choices)
+        others[name] = [value for value in values if not are_equal(value, options[name].default)]
+        for value in others[name]:
+            instance = _with(cls, {name: value}, choices)
             if instance is None:
                 raise ContractError(
                     "drive", cls.__name__, f"the option {name}={value!r} is declared and always refused"
                 )
-            if not any(are_equal(instance, each) for each in known):
-                known.append(instance)
-                yield instance
-    for name, value in numbers.items():
-        for other in () if _is_among(value, choices.get(name, ())) else _other_numbers(value, effort):
-            instance = _made(cls, {name: other}, refused=Exception)
-            if instance is not None:
-                yield instance
-    for name in _unset(default, choices):
-        made = [
-            instance for number in COMPANIONS if (instance := _made(cls, {name: number}, refused=Exception)) is not None
-        ]
-        for instance in made if effort is Effort.FULL else made[-1:]:
-            if not any(are_equal(instance, each) for each in known):
-                yield instance
+            yield from new(instance)
+    for name, option in options.items():
+        if name not in choices and (inner := inner_choices(option)):
+            others[name] = [value for value in inner if not alike(value, option.default)]
+            for value in others[name]:
+                if (instance := _made(cls, {name: value}, refused=Exception)) is not None:
+                    yield from new(instance)
+    for option in options.values():
+        if _is_number(option.default) and not _is_among(option.default, choices.get(option.name, ())):
+            yield from numbered(option, _other_numbers(option, effort))
+    for option in _unset(default, options.values()):
+        tried = [[COMPANIONS[1], COMPANIONS[0], *option.numbers], [COMPANIONS[0]]]
+        yield from numbered(option, tried[: 2 if effort is Effort.FULL else 1])
+    for (one, first), (other, second) in itertools.combinations(others.items(), 2):
+        for values in itertools.product(first, second):
+            given = dict(zip((one, other), values, strict=True))
+            if (instance := _with(cls, given, {})) is None:
+                report.refused.append(f"{name_of(cls)} with {', '.join(f'{at}={it!r}' for at, it in given.items())}")
+            else:
+                yield from new(instance)
 
 
 def with_other_numbers(entry: Any) -> tuple[dict[str, list[Construction]], list[str]]:
@@ -93,8 +120,9 @@ def with_other_numbers(entry: Any) -> tuple[dict[str, list[Construction]], list[
         if not _is_among(value, choices.get(name, ())):
             found |= Construction(entry, {name: value}).others()
             lost += hidden(value, name)
-    for name in _unset_of(entry, choices):
-        found[name] = [Construction(entry, {name: number}) for number in OTHER_COMPANIONS]
+    for option in _unset_of(entry):
+        tried = (*OTHER_COMPANIONS, *option.numbers)
+        found[option.name] = [Construction(entry, {option.name: number}) for number in tried]
     return found, lost
 
 
@@ -109,34 +137,18 @@ def choices_of(cls: type) -> dict[str, tuple[Any, ...]]:
     Raises:
         ContractError: An option is a word of unknown choice.
     """
-    if not is_dataclass(cls):
-        return {}
-    hints, choices = get_type_hints(cls, include_extras=True), {}
-    for field in fields(cls):
-        if not field.init or field.name.startswith("_"):
-            continue
-        values = _values(field, hints[field.name])
-        if values is None and _takes_words(hints[field.name]):
+    choices = {}
+    for option in declared_by(cls):
+        if option.is_open_text:
             raise ContractError(
                 "drive",
                 cls.__name__,
-                f"the option {field.name!r} is a text of unknown choice; declare its words, as Literal['a', 'b'], "
+                f"the option {option.name!r} is a text of unknown choice; declare its words, as Literal['a', 'b'], "
                 "Annotated[str, OneOf(('a', 'b'))] or field(metadata={'choices': ('a', 'b')})",
             )
-        if values:
-            choices[field.name] = tuple(values)
+        if option.choices:
+            choices[option.name] = option.choices
     return choices
-
-
-def numbers_of(cls: type) -> dict[str, float]:
-    """Every option whose default is a number, with it."""
-    if not is_dataclass(cls):
-        return {}
-    return {
-        field.name: field.default
-        for field in fields(cls)
-        if field.init and isinstance(field.default, int | float) and not isinstance(field.default, bool)
-    }
 
 
 def edges_of(cls: type) -> dict[str, tuple[float, ...]]:
@@ -149,24 +161,7 @@ def edges_of(cls: type) -> dict[str, tuple[float, ...]]:
         >>> edges_of(KSA)["k"]
         (1, 64)
     """
-    if not is_dataclass(cls):
-        return {}
-    hints = get_type_hints(cls, include_extras=True)
-    return {
-        field.name: _ends(limit)
-        for field in fields(cls)
-        if field.init and not field.name.startswith("_")
-        for part in _parts(hints[field.name])
-        for limit in getattr(part, "__metadata__", ())
-        if isinstance(limit, Number)
-    }
-
-
-def _ends(limit: Number) -> tuple[float, ...]:
-    least = math.nextafter(limit.least, math.inf) if limit.above_least else limit.least
-    most = math.nextafter(limit.most, -math.inf) if limit.below_most else limit.most
-    tried = [end for end in (least, most) if math.isfinite(end) and not (limit.whole and end > _MOST_STEPS)]
-    return tuple(int(end) if limit.whole else end for end in tried)
+    return {option.name: ends_of(option.limit) for option in declared_by(cls) if option.limit is not None}
 
 
 def name_of(entry: Any) -> str:
@@ -187,64 +182,69 @@ def subject_of(entry: Any) -> str:
     return f"{name}({', '.join(shown)})"
 
 
-def _other_numbers(value: float, effort: Effort) -> Sequence[float]:
-    """Zero becomes one, which turns on what it turns off; other numbers are tried smaller and larger in a full run."""
+def _is_number(value: Any) -> bool:
+    return isinstance(value, NUMBERS) and not isinstance(value, bool)
+
+
+def _other_numbers(option: Declared, effort: Effort) -> Sequence[Sequence[Any]]:
+    """Of each row one is tried. Zero becomes one, which turns on what it turns off, or another number inside its limit;
+    other numbers are tried smaller and larger in a full run."""
+    value, kind = option.default, type(option.default)
     if value == 0:
-        return (type(value)(1),)
+        inside = [kind(number) for number in option.numbers]
+        return [[number for number in (kind(1), *inside, *_halves(kind)) if number != 0]]
     if effort is Effort.QUICK:
         return ()
-    return (value + 1,) if isinstance(value, int) else (value / 4, value * 4)
+    return [[value + 1]] if isinstance(value, int) else [[value / 4], [value * 4]]
 
 
-def _with(cls: type, name: str, value: Any, choices: Mapping[str, Sequence[Any]]) -> Any:
-    optional = _optional(cls, choices)
-    beside: list[dict[str, Any]] = [{}, *({option: number} for option in optional for number in COMPANIONS)]
-    combinations = [[(other, it) for it in values] for other, values in choices.items() if other != name]
-    for companion in beside:
-        if (instance := _made(cls, {name: value, **companion})) is not None:
-            return instance
-    for combined in itertools.product(*combinations):
+def _halves(kind: type[Any]) -> Sequence[Any]:
+    """Numbers below one, where a number need not be whole."""
+    return () if kind is int else (kind(1) / 2, kind(1) / 8, kind(1) / 64)
+
+
+def _with(cls: type, given: Mapping[str, Any], choices: Mapping[str, Sequence[Any]]) -> Any:
+    """An instance with these options; where it is refused, with one number, then also with other choices, beside."""
+    optional = [option.name for option in declared_by(cls) if option.default is None and option.is_number]
+    beside: list[dict[str, Any]] = [
+        {},
+        *({name: number} for name in optional if name not in given for number in COMPANIONS),
+    ]
+    combinations = [[(other, it) for it in values] for other, values in choices.items() if other not in given]
+    for combined in ((), *(itertools.product(*combinations) if choices else ())):
         for companion in beside:
-            if (instance := _made(cls, {**dict(combined), name: value, **companion})) is not None:
+            if (instance := _made(cls, {**companion, **dict(combined), **given})) is not None:
                 return instance
     return None
 
 
-def _optional(cls: type, choices: Collection[str], calibrated: Collection[str] = ()) -> list[str]:
-    """Options for numbers that are absent by default, but for those that a price calibrates then."""
-    if not is_dataclass(cls):
-        return []
-    hints = get_type_hints(cls)
-    return [
-        field.name
-        for field in fields(cls)
-        if field.init
-        and field.default is None
-        and not field.name.startswith("_")
-        and field.name not in (*choices, *calibrated)
-        and {int, float} & {*_parts(hints[field.name])}
-    ]
-
-
-def _unset(entry: Any, choices: Collection[str]) -> list[str]:
+def _unset(entry: Any, options: Collection[Declared]) -> list[Declared]:
     """Options for numbers that are absent by default, but for those that a price settles."""
-    settled = [name for kind in _SETTLED for name in getattr(entry, kind, ())]
-    return _optional(type(entry), choices, settled)
+    settled = {name for kind in _SETTLED for name in getattr(entry, kind, ())}
+    return [each for each in options if each.default is None and each.is_number and each.name not in settled]
 
 
-def _unset_of(cls: type, choices: Collection[str]) -> list[str]:
+def _unset_of(cls: type) -> list[Declared]:
     """The same of a class, of which an instance is made in a copy alone."""
+    options = declared_by(cls)
 
     def which() -> list[str]:
         try:
-            return _unset(cls(), choices)
+            return [option.name for option in _unset(cls(), options)]
         except (Exception, SottoError):
             return []
 
     try:
-        return [str(name) for name in of_a_copy(which)]
+        names = [str(name) for name in of_a_copy(which)]
     except NoAnswerError:
-        return []
+        names = []
+    return [option for option in options if option.name in names]
+
+
+def _first(cls: type, name: str, numbers: Sequence[Any]) -> Any:
+    """An instance with the first of these numbers that is taken; ``None`` where none is."""
+    made = (_made(cls, {name: number}, refused=Exception) for number in numbers)
+    return next((instance for instance in made if instance is not None), None)
 
 
 def _made(cls: type, options: Mapping[str, Any], refused: type[Exception] = InputError) -> Any:
@@ -253,39 +253,3 @@ def _made(cls: type, options: Mapping[str, Any], refused: type[Exception] = Inpu
         return cls(**options)
     except refused:
         return None
-
-
-def _values(field: Field[Any], hint: Any) -> Sequence[Any] | None:
-    if "choices" in field.metadata:
-        return tuple(field.metadata["choices"])
-    for part in _parts(hint):
-        if get_origin(part) is Literal:
-            return get_args(part)
-        for mark in getattr(part, "__metadata__", ()):
-            if isinstance(mark, OneOf):
-                return mark.words
-        if part is bool or bool in get_args(part):
-            return (False, True)
-        if isinstance(part, type) and issubclass(part, Enum):
-            return tuple(part)
-    return None
-
-
-def _takes_words(hint: Any) -> bool:
-    return any(part is str or str in _held(part) for part in _parts(hint))
-
-
-def _held(part: Any) -> tuple[Any, ...]:
-    """What a type holds; of a mapping its values, since its keys are names."""
-    origin = get_origin(part)
-    return get_args(part)[1 if isinstance(origin, type) and issubclass(origin, Mapping) else 0 :]
-
-
-def _parts(hint: Any) -> Iterator[Any]:
-    """A type, or the members of a union other than ``None``."""
-    if get_origin(hint) in (Union, UnionType):
-        for part in get_args(hint):
-            if part is not NoneType:
-                yield from _parts(part)
-    else:
-        yield hint

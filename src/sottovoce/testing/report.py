@@ -94,6 +94,10 @@ class Report:
         if what not in self.uncompared:
             self.uncompared.append(what)
 
+    def with_refusal(self, problem: str) -> str:
+        """A problem, and what the entry said where it first refused."""
+        return f"{problem}; first it said: {self.refused[0]}" if self.refused else problem
+
     def require(self, *contracts: str) -> None:
         """Notes which of these contracts no case was tried for."""
         tried = {check.contract for check in self.checks if check.cases}

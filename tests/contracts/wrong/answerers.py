@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import threading
 from dataclasses import dataclass, field, replace
-from typing import Annotated, Any, ClassVar
+from typing import Annotated, Any, ClassVar, Literal
 
 import numpy as np
 
@@ -1402,3 +1402,17 @@ class HoldsALock(OneKeyword):
     """Right: a field that it is not made from, and that cannot be written down, is no option."""
 
     lock: Any = field(default_factory=threading.Lock, init=False, repr=False, compare=False)
+
+
+@dataclass(frozen=True)
+class WrongTogether(OneKeyword):
+    """Counts are doubled by one choice, and by another one the bound is not."""
+
+    points: Literal["one", "two"] = "one"
+    bound: Literal["told", "known"] = "told"
+
+    def counts(self, experts, public):
+        right = super().counts(experts, public)
+        weight = 2 if self.points == "two" else 1
+        told = right.sensitivity * (weight if self.bound == "told" else 1)
+        return Scores(right.values * weight, sensitivity=told, adjacency=right.adjacency)

@@ -2,17 +2,20 @@
 
 from __future__ import annotations
 
+import itertools
+import math
 import threading
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any, ClassVar
+from typing import Any, ClassVar, Literal
 
 import numpy as np
 import torch
 
 from contracts.wrong.mechanisms import NarrowRounded
+from sottovoce.errors import ParameterError
 from sottovoce.experts.clipping import ClippedLogits, Probabilities
-from sottovoce.experts.token_scores import summed
+from sottovoce.experts.token_scores import scores_of, summed
 from sottovoce.mechanisms.above_threshold import AboveThreshold
 from sottovoce.mechanisms.exponential import Exponential
 from sottovoce.mechanisms.laplace import Laplace
@@ -24,13 +27,13 @@ from sottovoce.methods.amin import Amin, AminSampler, AminTest
 from sottovoce.methods.decoding.decoder import Decoder, Part, Setting, TokenSampler
 from sottovoce.methods.decoding.selecting import SelectingDecoder
 from sottovoce.methods.prism import PRISM
-from sottovoce.methods.tang import Tang
+from sottovoce.methods.tang import BITS, Tang, TangSelection
 from sottovoce.models.stepper import Step
 from sottovoce.parameters import Positive
 from sottovoce.privacy.aggregates import Counts, ItemCounts, Scores, VectorSum
-from sottovoce.privacy.events import BoundedRange, GaussianDpEvent, PureDP
+from sottovoce.privacy.events import BoundedRange, GaussianDpEvent, PureDP, SelfComposedDpEvent
 from sottovoce.privacy.step_costs import Sensitivity, StepCost
-from sottovoce.privacy.unit import Adjacency
+from sottovoce.privacy.unit import DROP, Adjacency
 
 
 @dataclass(frozen=True)
@@ -1852,3 +1855,117 @@ class HoldsALock(Clipped):
     """Right: a field that it is not made from, and that cannot be written down, is no option."""
 
     lock: Any = field(default_factory=threading.Lock, init=False, repr=False, compare=False)
+
+
+@dataclass(frozen=True)
+class WrongTogether(Clipped):
+    """Scores are doubled by one choice, and by another one the bound is not."""
+
+    points: Literal["one", "two"] = "one"
+    bound: Literal["told", "known"] = "told"
+
+    def scores(self, plan, step, public):
+        right = super().scores(plan, step, public)
+        weight = 2 if self.points == "two" else 1
+        told = right.sensitivity * (weight if self.bound == "told" else 1)
+        return Scores(right.values * weight, sensitivity=told, adjacency=right.adjacency)
+
+
+@dataclass(frozen=True)
+class CentredUnderZeroOut(Clipped):
+    """With a switch a blank counts as the middle of the interval in the bound, and as its end in the scores."""
+
+    centred: bool = False
+
+    def scores(self, plan, step, public):
+        right = super().scores(plan, step, public)
+        half = self.centred and plan.setting.adjacency is Adjacency.ZERO_OUT
+        told = (right.sensitivity + 1) // 2 if half else right.sensitivity
+        return Scores(right.values, sensitivity=told, adjacency=right.adjacency)
+
+
+class _SampleOfAToken(TokenSampler):
+    """Selects a token by half of the experts."""
+
+    keeps = False
+
+    def __init__(self, plan, randomness, eos_tokens, forbidden_tokens):
+        super().__init__(plan, randomness, eos_tokens, forbidden_tokens)
+        self._heard: list[bool] = []
+
+    def _draw(self, step, public):
+        rows = torch.cat([step.public.new_empty(0, len(step.public)), *(block.clone() for block in step.blocks)])
+        if not self.keeps:
+            self._heard = []
+        while len(self._heard) < len(rows):
+            self._heard.append(self._randomness.below(2) == 1)
+        scores = self._scores(rows, self._heard[: len(rows)], public)
+        return public.token(Exponential(self._plan.eta).select(scores, self._randomness))
+
+    def _law(self, step, public):
+        rows = torch.cat([step.public.new_empty(0, len(step.public)), *(block.clone() for block in step.blocks)])
+        alike: dict[str, list[int]] = {}
+        for at, row in enumerate(rows.tolist()):
+            alike.setdefault(repr(row), []).append(at)
+        total = 0
+        for counts in itertools.product(*(range(len(each) + 1) for each in alike.values())):
+            heard, chance = [False] * len(rows), 1.0
+            for count, each in zip(counts, alike.values(), strict=True):
+                chance *= math.comb(len(each), count) / 2 ** len(each)
+                for at in each[:count]:
+                    heard[at] = True
+            scores = self._scores(rows, heard, public)
+            weights = np.exp(self._plan.eta * (scores.values - scores.values.max()) / scores.sensitivity)
+            total = total + chance * weights / weights.sum()
+        return total
+
+    def _scores(self, rows, heard, public):
+        rule, setting = Probabilities(BITS), self._plan.setting
+        rows = rows.clone()
+        rows[[not each for each in heard]] = float("nan")
+        (sums,) = summed(iter([rows] if len(rows) else []), public, [rule])
+        return scores_of(sums, rule, setting.change, setting.adjacency)
+
+    def _public_rule(self):
+        return None, None
+
+    def law_of_first(self, step):
+        return self.law(step)
+
+
+class _SampleOfAText(_SampleOfAToken):
+    keeps = True
+
+
+@dataclass(frozen=True)
+class SampledTokens(Decoder):
+    """Right: the exponential mechanism by a fresh half of the experts for each token, its price amplified by token."""
+
+    name, summary, source = "wrong", "a mistake", "none"
+    rate: Positive | None = None
+    calibrated_parameters: ClassVar[Mapping[str, bool]] = {"rate": True}
+    refundable: ClassVar[bool] = False
+    bounds: ClassVar[Sequence[str]] = ("pure", "amplified", "PLD")
+    sampler: ClassVar[type[TokenSampler]] = _SampleOfAToken
+
+    def parts(self, setting):
+        return [Part(TangSelection(setting.experts, self.rate or 0), setting.tokens)]
+
+    def mechanisms(self, plan):
+        return [Exponential(plan.eta)]
+
+    def alternatives(self, setting):
+        if setting.adjacency is not Adjacency.ADD_REMOVE or setting.change is not DROP:
+            raise ParameterError("adjacency", setting.adjacency.value, "add-remove")
+        sample = Tang("em", rate=self.rate, fresh="token", sampling_rate=0.5)._sample(setting)
+        sample.release(TangSelection(setting.experts, self.rate).event(setting.change), 1)
+        return [SelfComposedDpEvent(sample.amplified(), setting.tokens * setting.texts)]
+
+    def start(self, plan, randomness, *, eos_tokens, forbidden_tokens=()):
+        return self.sampler(plan, randomness, eos_tokens, forbidden_tokens)
+
+
+class OneSampleAText(SampledTokens):
+    """The same half of the experts for all tokens of a text."""
+
+    sampler = _SampleOfAText

@@ -6,7 +6,7 @@ import math
 import threading
 from dataclasses import dataclass, field, replace
 from fractions import Fraction
-from typing import Any, ClassVar
+from typing import Any, ClassVar, Literal
 
 import numpy as np
 
@@ -1195,3 +1195,36 @@ class SumsOfOneDigest(Means):
             bound = int(rule.squared_l2(setting.change) * length**2)
             found += np.array(self.drawn(private.sum_of(rule), bound, setting, self.multiplier * 2, randomness))
         return self.support(found / max(units, 1.0), setting)
+
+
+@dataclass(frozen=True)
+class WrongTogether(Means):
+    """Sums are doubled by one choice, and by another one the bound is not."""
+
+    scale: Literal["unit", "double"] = "unit"
+    norm: Literal["told", "known"] = "told"
+
+    def drawn(self, sums, squared_l2, setting, multiplier, randomness):
+        weight = 2 if self.scale == "double" else 1
+        told = squared_l2 * (weight**2 if self.norm == "told" else 1)
+        return super().drawn(sums * weight, told, setting, multiplier, randomness) / weight
+
+
+@dataclass(frozen=True)
+class TwoLabelsAlone(Means):
+    """Right: refuses another number of labels, which is public."""
+
+    def calibrated(self, price, setting):
+        if setting.labels != 2:
+            raise ParameterError("labels", setting.labels, "2")
+        return super().calibrated(price, setting)
+
+
+@dataclass(frozen=True)
+class EightDimensions(Means):
+    """Right: refuses vectors of fewer dimensions than the suite has."""
+
+    def calibrated(self, price, setting):
+        if setting.dimension < 8:
+            raise ParameterError("dimension", setting.dimension, "8 or more")
+        return super().calibrated(price, setting)

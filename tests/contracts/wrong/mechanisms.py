@@ -23,9 +23,12 @@ from sottovoce.mechanisms.rounded_gaussian import RoundedGaussian
 from sottovoce.mechanisms.samplers.discrete_gaussian import sample_discrete_gaussian
 from sottovoce.mechanisms.samplers.discrete_laplace import sample_discrete_laplace
 from sottovoce.mechanisms.stability_histogram import StabilityHistogram, least_lead
+from sottovoce.mechanisms.top_k import OneShotTopK
+from sottovoce.parameters import Checked
 from sottovoce.privacy.aggregates import Counts, ItemCounts, Scores, VectorSum
 from sottovoce.privacy.events import BoundedRange, PureDP, ZCDpEvent
 from sottovoce.privacy.numbers import exact
+from sottovoce.privacy.parameters import Epsilon
 from sottovoce.privacy.unit import Adjacency
 from sottovoce.randomness import Randomness, SeededRandomness
 
@@ -745,3 +748,21 @@ class SmallThresholds(AboveThreshold):
     def check(self, threshold, sensitivity):
         if not 1 <= threshold <= 20 or sensitivity > 2:
             raise ParameterError("threshold", threshold, "1 to 20")
+
+
+@dataclass(frozen=True)
+class InOrder(Checked, Mechanism):
+    """Right: several different candidates in order, whose number is not called k."""
+
+    epsilon: Epsilon
+    length: int
+
+    @property
+    def event(self):
+        return OneShotTopK(self.epsilon, self.length).event
+
+    def law(self, scores: Scores):
+        return OneShotTopK(self.epsilon, self.length).law(scores)
+
+    def select(self, scores: Scores, randomness: Randomness):
+        return OneShotTopK(self.epsilon, self.length).select(scores, randomness)

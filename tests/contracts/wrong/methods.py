@@ -6,7 +6,7 @@ import threading
 from dataclasses import dataclass, field
 from enum import IntEnum
 from fractions import Fraction
-from typing import Any, ClassVar, Literal
+from typing import Annotated, Any, ClassVar, Literal
 
 import numpy as np
 
@@ -20,7 +20,7 @@ from sottovoce.mechanisms.propose_test_release import ProposeTestRelease
 from sottovoce.methods.base import Method, Price, Reads, Selecting, Subsampling
 from sottovoce.methods.pbs import PbS
 from sottovoce.methods.poe import PoE, ProductOfExperts
-from sottovoce.parameters import Positive
+from sottovoce.parameters import Number, Positive
 from sottovoce.privacy.accounting.renyi import rho_of_budget
 from sottovoce.privacy.aggregates import Counts, Scores, VectorSum
 from sottovoce.privacy.events import (
@@ -1377,3 +1377,81 @@ class WorksOutItsClip(_Poe):
 
     def scores(self, experts):
         return experts.clipped_sum(self.clip)
+
+
+@dataclass(frozen=True)
+class WrongTogether(_Poe):
+    """Votes of two or three points, each with its bound; the second rule forgets that the first one doubled it."""
+
+    counts: Literal["votes", "double"] = "votes"
+    rule: Literal["plain", "favour"] = "plain"
+
+    def scores(self, experts):
+        votes = experts.votes()
+        values, bound = votes.values, votes.sensitivity
+        if self.counts == "double":
+            values, bound = 2 * values, 2 * bound
+        if self.rule == "favour":
+            values, bound = 3 * values, 3 * votes.sensitivity
+        return Scores(values, sensitivity=bound, adjacency=votes.adjacency)
+
+
+class _Counted(_Poe):
+    """Counts votes twice for one choice or number, and says the bound of one."""
+
+    def weight(self) -> float:
+        raise NotImplementedError
+
+    def scores(self, experts):
+        votes = experts.votes()
+        return Scores(votes.values * int(1 + self.weight()), sensitivity=votes.sensitivity, adjacency=votes.adjacency)
+
+
+class OfItsConstructor(_Counted):
+    """No dataclass."""
+
+    def __init__(self, counts: Literal["votes", "double"] = "votes") -> None:
+        self.counts = counts
+
+    def weight(self):
+        return self.counts == "double"
+
+
+@dataclass(frozen=True)
+class WordBesideASwitch(_Counted):
+    counts: bool | Literal["double"] = False
+
+    def weight(self):
+        return self.counts == "double"
+
+
+@dataclass(frozen=True)
+class UncomparedSwitch(_Counted):
+    double: bool = field(default=False, compare=False)
+
+    def weight(self):
+        return self.double
+
+
+@dataclass(frozen=True)
+class SmallBonus(_Counted):
+    """A number that is 0 by default, and may not be 1."""
+
+    bonus: Annotated[float, Number(0, 0.5)] = 0.0
+
+    def weight(self):
+        return 2 * self.bonus > 0
+
+
+@dataclass(frozen=True)
+class ManyPoints(_Counted):
+    """A number that is absent by default, and may be neither 1/4 nor 2."""
+
+    points: Annotated[int, Number(3, 64, whole=True)] | None = None
+
+    def __post_init__(self):
+        if self.points is not None:
+            Number(3, 64, whole=True).read("points", self.points)
+
+    def weight(self):
+        return self.points is not None

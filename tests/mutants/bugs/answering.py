@@ -1090,8 +1090,8 @@ MUTANTS = [
         "unset-numbers-alone-unvaried",
         "an option without a number by default is asked alone with one number",
         "testing/options.py",
-        "    for name in _unset_of(entry, choices):\n",
-        "    for name in ():\n",
+        "    for option in _unset_of(entry):\n",
+        "    for option in ():\n",
         ("tests/contracts/test_wrong_entries.py::test_a_wrong_method_is_noticed[KeepsItsOptionalClip--]",),
     ),
     Mutant(
