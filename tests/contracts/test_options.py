@@ -95,7 +95,7 @@ class TwoOf:
 
     def __post_init__(self):
         if self.first == "c" and self.second:
-            raise ParameterError("second", True, "false where first is c")
+            raise ValueError("second is false where first is c")
         if self.fixed:
             raise ParameterError("fixed", self.fixed, "0")
 

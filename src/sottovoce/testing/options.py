@@ -99,7 +99,7 @@ def settings_of(cls: type, effort: Effort, report: Report | None = None) -> Iter
     for (one, first), (other, second) in itertools.combinations(others.items(), 2):
         for values in itertools.product(first, second):
             given = dict(zip((one, other), values, strict=True))
-            if (instance := _with(cls, given, {})) is None:
+            if (instance := _with(cls, given, {}, refused=Exception)) is None:
                 report.refused.append(f"{name_of(cls)} with {', '.join(f'{at}={it!r}' for at, it in given.items())}")
             else:
                 yield from new(instance)
@@ -203,7 +203,12 @@ def _halves(kind: type[Any]) -> Sequence[Any]:
     return () if kind is int else (kind(1) / 2, kind(1) / 8, kind(1) / 64)
 
 
-def _with(cls: type, given: Mapping[str, Any], choices: Mapping[str, Sequence[Any]]) -> Any:
+def _with(
+    cls: type,
+    given: Mapping[str, Any],
+    choices: Mapping[str, Sequence[Any]],
+    refused: type[Exception] = InputError,
+) -> Any:
     """An instance with these options; where it is refused, with one number, then also with other choices, beside."""
     optional = [option.name for option in declared_by(cls) if option.default is None and option.is_number]
     beside: list[dict[str, Any]] = [
@@ -213,7 +218,7 @@ def _with(cls: type, given: Mapping[str, Any], choices: Mapping[str, Sequence[An
     combinations = [[(other, it) for it in values] for other, values in choices.items() if other not in given]
     for combined in ((), *(itertools.product(*combinations) if choices else ())):
         for companion in beside:
-            if (instance := _made(cls, {**companion, **dict(combined), **given})) is not None:
+            if (instance := _made(cls, {**companion, **dict(combined), **given}, refused)) is not None:
                 return instance
     return None
 
@@ -248,7 +253,7 @@ def _first(cls: type, name: str, numbers: Sequence[Any]) -> Any:
 
 
 def _made(cls: type, options: Mapping[str, Any], refused: type[Exception] = InputError) -> Any:
-    """An instance; ``None`` where it is refused. A number that nobody chose may be refused by any error."""
+    """An instance; ``None`` where it is refused. What nobody chose may be refused by any error."""
     try:
         return cls(**options)
     except refused:
