@@ -9,7 +9,7 @@ from dataclasses import InitVar, dataclass, field, make_dataclass
 from decimal import Decimal
 from enum import Enum, IntEnum
 from fractions import Fraction
-from typing import Annotated, ClassVar, Literal, NewType
+from typing import Annotated, ClassVar, Final, Literal, NewType
 
 import numpy as np
 import pytest
@@ -154,6 +154,36 @@ def test_choices_and_numbers_are_read_however_they_are_declared():
     assert {one.share for one in driven} == {0, 1}
     assert {one.step for one in driven} == {None, "auto", 2}
     assert any(one.joined == "thrice" and one.unseen and one.either == "a" for one in driven)
+
+
+@dataclass(frozen=True)
+class Outer:
+    inner: Inner = Inner()
+
+
+@dataclass(frozen=True)
+class Nested:
+    outer: Outer = Outer()
+    absent: Inner | None = None
+    made: Inner = field(default_factory=Inner)
+    final: Final[bool] = False
+
+
+def test_choices_inside_of_what_an_option_holds_are_driven_however_deep():
+    driven = [*settings_of(Nested, Effort.QUICK)]
+    assert {one.outer.inner.counts for one in driven} == {"votes", "double"}
+    assert {one.absent and one.absent.counts for one in driven} == {None, "votes", "double"}
+    assert {one.made.counts for one in driven} == {"votes", "double"}
+    assert {one.final for one in driven} == {False, True}
+
+
+class Unreadable:
+    def __init__(self, embedder: NobodyImports | None = None, quick: bool = False) -> None:  # noqa: F821
+        self.embedder, self.quick = embedder, quick
+
+
+def test_an_annotation_of_a_constructor_that_is_for_type_checkers_alone_hinders_nothing():
+    assert [one.quick for one in settings_of(Unreadable, Effort.QUICK)] == [False, True]
 
 
 class OfAConstructor:

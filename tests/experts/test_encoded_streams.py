@@ -8,13 +8,14 @@ from functools import cached_property
 
 import numpy as np
 import pytest
+import torch
 
 from sottovoce.errors import ModelError, RecordError
 from sottovoce.experts import encoded
 from sottovoce.experts.blocks import BlockReader
 from sottovoce.experts.encoded import EncodedRecords
 from sottovoce.experts.public_map import PublicMap
-from sottovoce.experts.unit_sums import LIMIT, ClassSums, Likeness, SumRule, UnitCount
+from sottovoce.experts.unit_sums import LIMIT, Block, ClassSums, Likeness, SumRule, UnitCount
 from sottovoce.models.embedded.label_scorer import EmbeddedScorer
 from sottovoce.models.fake import FakeScorer
 from sottovoce.privacy.unit import Adjacency
@@ -83,6 +84,42 @@ def test_no_vector_outlives_its_block_where_the_rules_are_known(files, monkeypat
     assert sum(ref() is not None for ref in made) <= 1
 
 
+class Keeps(SumRule):
+    """A rule that keeps a public table once it was used."""
+
+    size = 1
+
+    def add_up(self, block):
+        self.table = [1]
+        return np.full(1, len(block), np.int64)
+
+
+def test_a_rule_that_keeps_what_it_worked_out_is_known_again(files):
+    records = EncodedRecords(read_private(files["records"]), TASK, FakeScorer(), Adjacency.REPLACE_ONE)
+    records.read(PUBLIC, None, [used := Keeps()])
+    assert records.sum_of(used).tolist() == records.sum_of(Keeps()).tolist() == [60]
+
+
+@pytest.mark.parametrize("rules", [None, RULES])
+def test_what_a_fit_does_with_a_sum_changes_no_other_sum(files, rules):
+    records = EncodedRecords(read_private(files["records"]), TASK, FakeScorer(), Adjacency.REPLACE_ONE)
+    records.read(PUBLIC, None, rules)
+    for rule in RULES:
+        first = records.sum_of(rule)
+        expected = first.tolist()
+        first *= 3
+        assert records.sum_of(rule).tolist() == expected
+
+
+def test_no_rule_writes_into_the_records_that_another_one_reads():
+    vectors = np.ones((2, 3))
+    block = Block(vectors, [0, 1], [0, 1])
+    for held in (block.vectors, block.labels, block.units):
+        with pytest.raises(ValueError, match="read-only"):
+            held[0] = 0
+    vectors[0] = 2.0  # whoever made the block is free to
+
+
 def test_a_sum_that_was_not_asked_for_beforehand_is_refused(files):
     records = EncodedRecords(read_private(files["records"]), TASK, FakeScorer(), Adjacency.REPLACE_ONE)
     with pytest.raises(ModelError, match="not read yet"):
@@ -126,6 +163,18 @@ class Scaled(Listed):
         return 2 * self.scale
 
 
+def listed_by(weight):
+    class By(Listed):
+        def add_up(self, block):
+            return np.full(1, weight, np.int64)
+
+        @property
+        def most(self):
+            return max(super().most, weight)
+
+    return By
+
+
 class Plain:
     def __init__(self, number):
         self.number = number
@@ -146,10 +195,14 @@ def test_rules_are_told_apart_by_everything_in_them():
     ]
     others += [Scaled(1.0), Scaled(2.0), Listed([np.zeros(3000)]), Listed([1.0 * (np.arange(3000) == 1500)])]
     others += [Listed({"a": np.zeros(3000)}), Listed({"a": 1.0 * (np.arange(3000) == 1500)})]
+    others += [Listed({1, 2}), Listed({1, 3}), Listed(torch.zeros(3000)), Listed(1.0 * (torch.arange(3000) == 1500))]
+    others += [listed_by(1)(0), listed_by(2)(0), *(type("Made", (Listed,), {"by": by})(0) for by in (1, 2))]
     others += [Listed(Slotted(1)), Listed(Slotted(2)), Listed(Plain(1)), Listed(Plain(2))]
     digests = [rule.digest for rule in (*RULES, *others)]
     assert len(set(digests)) == len(digests)
     assert Listed(Plain(2)).digest == digests[-1]
+    assert listed_by(2)(0).digest == listed_by(2)(0).digest
+    assert Listed(torch.zeros(3000)).digest in digests
     assert Scaled(2.0).twice == 4.0
     kept = Scaled(2.0)
     assert kept.twice == 4.0

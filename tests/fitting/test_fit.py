@@ -8,6 +8,7 @@ import tracemalloc
 import numpy as np
 import pytest
 
+from contracts.wrong.fitters import AsksUnsaid
 from fitting.worlds_of_fits import RHO, ROOMY, TASK, WORDS, asked, fit, fitting, kinds, records, rows
 from hunting import hunt, hunt_error, hunt_files, marker, search
 from sottovoce.data.bundled import public_pool
@@ -260,6 +261,14 @@ def test_experts_are_asked_before_the_draw_begins(tmp_path, monkeypatch):
     monkeypatch.setattr(Ensemble, "ask", asked_of)
     assert fit(**how, resume=True).method == "label-public"
     assert kinds(Ledger(place)) == ["reserve", "draw", "release"]
+
+
+def test_a_fitter_that_asks_experts_and_does_not_say_so_is_refused_before_anything_is_charged(tmp_path):
+    place = str(tmp_path / "notes.db")
+    how = {"ledger": place, "pool": list(WORDS.values()), "budget": ROOMY}
+    with pytest.raises(AssertionError, match="asks-unsaid asks experts and does not say so"):
+        fitting(method=AsksUnsaid(), **how).run()
+    assert kinds(Ledger(place)) == []
 
 
 def test_resuming_without_a_file_is_refused():

@@ -100,7 +100,7 @@ class EncodedRecords(Opaque):
             order.update(_written(unit))
         self._order = order.hexdigest()
         self._blocks: list[KeptBlock] | None = None
-        self._sums: dict[str, IntArray] | None = None
+        self._sums: list[tuple[SumRule, str, IntArray]] | None = None
 
     @property
     def units(self) -> int:
@@ -134,6 +134,7 @@ class EncodedRecords(Opaque):
         if rules is None:
             self._blocks = list(self._kept(public, told))
             return
+        digests = [rule.digest for rule in rules]  # before it is used: a rule may keep what it works out
         done, totals = (progress.found(self._order) if progress else None) or (0, _zeros(rules))
         if done:
             told(done)
@@ -145,7 +146,7 @@ class EncodedRecords(Opaque):
                 progress.keep(self._order, (done, totals))
         if done != self._units:
             raise ModelError("Not every unit was read. There is no sum.")
-        self._sums = {rule.digest: total for rule, total in zip(rules, totals, strict=True)}
+        self._sums = [(rule, digest, total) for rule, digest, total in zip(rules, digests, totals, strict=True)]
 
     def sum_of(self, rule: SumRule) -> IntArray:
         """The sum of all contributions by a rule, shape (rule.size,), int64. Private.
@@ -153,14 +154,16 @@ class EncodedRecords(Opaque):
         Raises:
             ModelError: The records were not read, or only for other rules.
         """
-        if self._sums is not None and (digest := rule.digest) in self._sums:
-            return self._sums[digest]
+        asked = rule.digest if self._sums else ""
+        for known, digest, total in self._sums or ():
+            if known is rule or digest == asked:
+                return total.copy()  # whoever asks may write into it
         if self._blocks is None:
             raise ModelError("These records were not read yet, or for other sums, or were let go.")
-        total = np.zeros(rule.size, dtype=np.int64)
+        summed = np.zeros(rule.size, dtype=np.int64)
         for block in self._blocks:
-            total += withheld(self._embedder, lambda block=block: rule.add_up(block.opened()))  # type: ignore[misc]
-        return total
+            summed += withheld(self._embedder, lambda block=block: rule.add_up(block.opened()))  # type: ignore[misc]
+        return summed
 
     def close(self) -> None:
         """Forgets vectors and sums."""

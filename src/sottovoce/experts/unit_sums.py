@@ -10,19 +10,17 @@ Sources     specification 5.13 (class means), 5.14 (likeness to public candidate
 
 from __future__ import annotations
 
-import hashlib
 from abc import ABC, abstractmethod
-from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, fields, is_dataclass
-from functools import cached_property
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
 from math import isqrt
-from types import MemberDescriptorType
 from typing import Any, Final, final
 
 import numpy as np
 from numpy.typing import NDArray
 
 from sottovoce.experts.public_map import PublicMap
+from sottovoce.experts.rule_digests import digest_of
 from sottovoce.models.base import FloatArray
 from sottovoce.privacy.aggregates import IntArray
 from sottovoce.privacy.unit import ChangeType, is_drop
@@ -38,7 +36,7 @@ _LONGEST: Final = 4.0
 
 @final
 class Block(Opaque):
-    """Encoded records of whole units. Sealed.
+    """Encoded records of whole units. Sealed; no rule can write into them, since another one reads them next.
 
     Attributes:
         vectors: Shape (records, dimension), float64; a row that is not finite says nothing.
@@ -49,9 +47,9 @@ class Block(Opaque):
     __slots__ = ("labels", "units", "vectors")
 
     def __init__(self, vectors: FloatArray, labels: Sequence[int], units: Sequence[int]) -> None:
-        self.vectors = np.asarray(vectors, dtype=np.float64)
-        self.labels = np.asarray(labels, dtype=np.intp)
-        self.units = np.asarray(units, dtype=np.intp)
+        self.vectors = _kept(np.asarray(vectors, dtype=np.float64))
+        self.labels = _kept(np.asarray(labels, dtype=np.intp))
+        self.units = _kept(np.asarray(units, dtype=np.intp))
 
     def __len__(self) -> int:
         return len(self.labels)
@@ -72,8 +70,8 @@ class SumRule(ABC):
 
     @property
     def digest(self) -> str:
-        """SHA-256 of everything that tells this rule from others: all that it holds."""
-        return hashlib.sha256(_written(self)).hexdigest()
+        """SHA-256 of everything that tells this rule from others: all that it and its class hold."""
+        return digest_of(self)
 
     @abstractmethod
     def add_up(self, block: Block) -> IntArray:
@@ -228,31 +226,11 @@ def vectors_in_steps(vectors: FloatArray) -> NDArray[np.int64]:
     return _within(np.trunc(rows * LIMIT).astype(np.int64))
 
 
-def _written(value: Any) -> bytes:
-    """A rule and all that it holds, each part behind its length: of an object every attribute, a field or not."""
-    if isinstance(value, np.ndarray):
-        parts = [value.dtype.str.encode(), str(value.shape).encode()]
-        parts += [_written(value.tolist()) if value.dtype.hasobject else np.ascontiguousarray(value).tobytes()]
-    elif isinstance(value, list | tuple):
-        parts = [_written(part) for part in value]
-    elif isinstance(value, Mapping):
-        parts = sorted(_written([name, content]) for name, content in value.items())
-    elif is_dataclass(value) or "__repr__" not in {name for kind in type(value).__mro__[:-1] for name in vars(kind)}:
-        parts = [part for name in _names(value) for part in (name.encode(), _written(getattr(value, name, None)))]
-    else:
-        parts = [repr(value).encode()]
-    parts = [type(value).__qualname__.encode(), *parts]
-    return b"".join(len(part).to_bytes(8) + part for part in parts)
-
-
-def _names(value: Any) -> Iterator[str]:
-    """Fields of an object, then other attributes that it has; none that it works out when it is asked for."""
-    kinds = type(value).__mro__
-    known = dict.fromkeys(own.name for own in fields(value)) if is_dataclass(value) else {}
-    slots = [name for kind in kinds for name, kept in vars(kind).items() if isinstance(kept, MemberDescriptorType)]
-    for name in known | dict.fromkeys([*slots, *getattr(value, "__dict__", {})]):
-        if not isinstance(getattr(type(value), name, None), cached_property):
-            yield name
+def _kept(numbers: Any) -> Any:
+    """An array that cannot be written to."""
+    view = numbers.view()
+    view.flags.writeable = False
+    return view
 
 
 def _within(rows: NDArray[np.int64]) -> NDArray[np.int64]:

@@ -362,6 +362,10 @@ class Fitting:
             return self._saved(checkpoint, run_state, standing)
         public = self._rehearsed()
         rules = self.plan.fitter.rules(self.plan, public)
+        questions = self.plan.fitter.questions(self.plan, public)
+        if questions and not self.plan.fitter.asks_experts:
+            name = self.plan.fitter.name
+            raise AssertionError(f"{name} asks experts and does not say so (asks_experts). Nothing was charged.")
         reservation = self._reservation(run_state, standing)
         try:
             self._start(rules)
@@ -372,7 +376,7 @@ class Fitting:
         finally:
             if self._engine is not None:
                 self._engine.close()
-        private = _Private(self, self.plan.fitter.questions(self.plan, public))
+        private = _Private(self, questions)
         if checkpoint is not None:  # whether it can be saved must not follow from what was drawn
             checkpoint.make_room(_SEAL + self._bounds.size, self._last_room)
         self._account.begin([reservation.release_id])

@@ -67,9 +67,14 @@ class Method(ABC):
     also_priced: ClassVar[Mapping[tuple[str, str], type[StepCost]]] = {}
     """Steps that ``sotto account`` prices and nothing here draws, by the option and its value that ask for them."""
 
-    def public_of(self, step: type[StepCost]) -> dict[str, Any]:
-        """Those of the method's fields that the step has too, by name, also one that it works out by itself."""
-        own = fields_of(self)
+    def public_of(self, step: type[StepCost], values: Mapping[str, Any] | None = None) -> dict[str, Any]:
+        """Those of the method's fields that the step has too, by name, also one that it works out by itself.
+
+        Args:
+            step: A kind of step.
+            values: To be taken in place of the fields.
+        """
+        own = fields_of(self) if values is None else values
         return {field.name: own[field.name] for field in fields(step) if field.name in own}
 
     @classmethod

@@ -9,14 +9,14 @@ from __future__ import annotations
 import inspect
 import math
 from collections.abc import Collection, Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import MISSING, InitVar, dataclass, fields, is_dataclass, replace
 from decimal import Decimal
 from enum import Enum
 from fractions import Fraction
-from types import NoneType, UnionType
+from types import NoneType, SimpleNamespace, UnionType
 from typing import Any, Final, Literal, Union, final, get_args, get_origin, get_type_hints
 
-from sottovoce.errors import SottoError
 from sottovoce.parameters import Number, OneOf
 from sottovoce.testing.report import ContractError
 
@@ -89,7 +89,7 @@ def declared_by(cls: type) -> list[Declared]:
     if own and not all(each.kind in NAMED for each in parameters.values()):
         parameters = {}  # its own ``__new__`` says less
     names = [name for name, each in parameters.items() if each.kind in NAMED] or [*own]
-    hints = _hints(cls, cls, names)
+    hints = _hints(cls, names)
     found = []
     for name in names:
         if name.startswith("_"):
@@ -124,21 +124,32 @@ def parameters_of(kind: type[Any]) -> Sequence[inspect.Parameter]:
 
 
 def inner_choices(option: Declared) -> list[Any]:
-    """The default of an option that is a dataclass, with each other choice of an option of its own."""
-    held, found = option.default, list[Any]()
-    if not is_dataclass(held) or isinstance(held, type):
-        return []
+    """The default of an option that is a dataclass, with each other choice of an option of its own, and so on inside.
+
+    Where the default is none, of an instance with the defaults of its class, and that one.
+    """
+    absent = option.default is None
+    kinds = [part for part in parts_of(option.hint) if isinstance(part, type) and is_dataclass(part)] if absent else []
+    found = list[Any]()
+    with suppress(Exception, ContractError):  # of a class of somebody's own
+        found += [kind() for kind in kinds]
+    for held in [option.default, *found]:
+        if is_dataclass(held) and not isinstance(held, type):
+            found += _inside(held)
+    return found
+
+
+def _inside(held: Any) -> Iterator[Any]:
+    """A dataclass's instance with one choice inside it each."""
     try:
         inside = declared_by(type(held))
     except ContractError:
-        return []
+        return
     for inner in inside:
-        for value in inner.choices:
-            try:
-                found.append(replace(held, **{inner.name: value}))
-            except (Exception, SottoError):  # of a class of somebody's own
-                continue
-    return found
+        now = replace(inner, default=getattr(held, inner.name, inner.default))
+        for value in (*inner.choices, *inner_choices(now)):
+            with suppress(Exception):  # of a class of somebody's own
+                yield replace(held, **{inner.name: value})
 
 
 def ends_of(limit: Number) -> tuple[float, ...]:
@@ -155,6 +166,8 @@ def parts_of(hint: Any) -> Iterator[Any]:
         for part in get_args(hint):
             if part is not NoneType:
                 yield from parts_of(part)
+    elif get_origin(hint) is Final and get_args(hint):
+        yield from parts_of(get_args(hint)[0])
     elif hasattr(hint, "__supertype__"):
         yield from parts_of(hint.__supertype__)
     elif hasattr(hint, "__metadata__"):
@@ -173,15 +186,19 @@ def _marks(hint: Any) -> Iterator[Any]:
             yield from _marks(part)
 
 
-def _hints(cls: type, noted: Any, names: Sequence[str]) -> Mapping[str, Any]:
-    """Annotations of a class; of its constructor those that the class itself lacks."""
+def _hints(cls: type, names: Sequence[str]) -> Mapping[str, Any]:
+    """Annotations of a class; of its constructor those that the class itself lacks, as far as they can be read."""
     try:
-        hints = get_type_hints(noted, include_extras=True) if hasattr(noted, "__annotations__") else {}
+        hints = get_type_hints(cls, include_extras=True)
     except Exception as error:
         problem = f"its annotations cannot be read ({error}); import what they name when the check runs, too"
         raise ContractError("drive", cls.__name__, problem) from error
     made: Any = cls.__init__  # type: ignore[misc]
-    return hints if noted is made or {*names} <= {*hints} else {**_hints(cls, made, names), **hints}
+    for name in set(names) - hints.keys():
+        one = SimpleNamespace(__annotations__={name: getattr(made, "__annotations__", {}).get(name, Any)})
+        with suppress(Exception):  # what is imported for type checkers alone is not known here
+            hints |= get_type_hints(one, getattr(made, "__globals__", {}), include_extras=True)
+    return hints
 
 
 def _values(part: Any) -> Sequence[Any]:

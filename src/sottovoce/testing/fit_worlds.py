@@ -265,6 +265,10 @@ class Rewriter:
         ]
 
 
+EXPERTS_ASKED: Final = "answers of experts"
+"""What stands on a tape where experts are asked."""
+
+
 @final
 class WorldSums:
     """The private side of a world, which notes on a tape what it is asked."""
@@ -279,7 +283,7 @@ class WorldSums:
 
     def ask(self, queries: Sequence[Query]) -> Sequence[ExpertOutputs]:
         """What experts with one unit each say."""
-        self._tape.asked("answers of experts", list(queries))
+        self._tape.asked(EXPERTS_ASKED, list(queries))
         model, task = _model(self._setting.dimension), task_of(self._setting.labels)
         adjacency = self._setting.adjacency
         rows = [

@@ -38,7 +38,16 @@ from sottovoce.testing.draw_losses import Losses, law_of, losses_of, too_far
 from sottovoce.testing.draw_tape import Draw, Tape, Teller, WrongDrawError, numbers_of, running
 from sottovoce.testing.fingerprints import copied, fingerprint
 from sottovoce.testing.fit_draws import EXTREMES, noise_of, not_normal, usual_on
-from sottovoce.testing.fit_worlds import LEDGERS, RELATIONS, Case, Neighbourhood, Relation, World, WorldSums
+from sottovoce.testing.fit_worlds import (
+    EXPERTS_ASKED,
+    LEDGERS,
+    RELATIONS,
+    Case,
+    Neighbourhood,
+    Relation,
+    World,
+    WorldSums,
+)
 from sottovoce.testing.joint_laws import NoLawError, chances_of, joint_excess, joint_law
 from sottovoce.testing.label_worlds import seeded
 from sottovoce.testing.ladders import pairs_of
@@ -643,6 +652,8 @@ class _Fitter:
             except (Exception, SottoError) as error:
                 problem = f"its fit raised {type(error).__name__}: {error}"
                 raise ContractError("draws", self.subject, problem, where) from error
+        if not plan.fitter.asks_experts and any(what == EXPERTS_ASKED for what, _ in tape.trace):
+            raise ContractError("asks", self.subject, "it asks experts and does not say so (asks_experts)", where)
         return tape, support
 
 

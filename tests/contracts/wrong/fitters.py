@@ -21,6 +21,7 @@ from sottovoce.mechanisms.rounded_gaussian import RoundedGaussian
 from sottovoce.methods.class_means import ClassMeansStep
 from sottovoce.methods.fitting.fitter import Fitter
 from sottovoce.methods.fitting.support import DemonstrationSupport, LinearSupport
+from sottovoce.methods.label_public import LabelPublic
 from sottovoce.parameters import Positive
 from sottovoce.privacy.aggregates import Counts, Scores, VectorSum
 from sottovoce.privacy.events import (
@@ -1228,3 +1229,26 @@ class EightDimensions(Means):
         if setting.dimension < 8:
             raise ParameterError("dimension", setting.dimension, "8 or more")
         return super().calibrated(price, setting)
+
+
+@dataclass(frozen=True)
+class AsksUnsaid(LabelPublic):
+    """Asks experts, and does not say that the model of the labels reads records."""
+
+    name = "asks-unsaid"
+    asks_experts: ClassVar[bool] = False
+
+
+@dataclass(frozen=True, eq=False)
+class _InPlace(_FirstRecord):
+    def add_up(self, block):
+        block.vectors[~np.isfinite(block.vectors)] = 0.0
+        return super().add_up(block)
+
+
+@dataclass(frozen=True)
+class WritesIntoRecords(Means):
+    """A rule writes into the vectors that the next one reads."""
+
+    def rule(self, setting, private):
+        return _InPlace(setting.labels, setting.dimension)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import pickle
+from dataclasses import dataclass
 
 import numpy as np
 import pytest
@@ -14,7 +15,7 @@ from decoding_worlds import ADJACENCIES, change_of, step_of
 from sottovoce.errors import OpaqueError, ParameterError
 from sottovoce.methods.amin import Amin
 from sottovoce.methods.base import Price
-from sottovoce.methods.decoding.decoder import Setting, make_decoder, registered_decoders
+from sottovoce.methods.decoding.decoder import Part, Setting, make_decoder, registered_decoders
 from sottovoce.methods.invisible_ink import InvisibleInk
 from sottovoce.methods.poe_decoding import PoEDecoding
 from sottovoce.methods.prism import PRISM
@@ -23,7 +24,8 @@ from sottovoce.models.fake import FakeStepper
 from sottovoce.models.stepper import Group, Prompt, Step
 from sottovoce.privacy.accounting.accountant import RdpAccountant
 from sottovoce.privacy.accounting.event_cost import cost_of
-from sottovoce.privacy.events import BoundedRange, SelfComposedDpEvent
+from sottovoce.privacy.events import BoundedRange, SelfComposedDpEvent, WithFailure, ZCDpEvent
+from sottovoce.privacy.step_costs import Sensitivity, StepCost
 from sottovoce.privacy.unit import DROP, SWAP, Adjacency
 from sottovoce.randomness import SeededRandomness
 
@@ -283,3 +285,46 @@ def test_a_decoder_whose_texts_cost_more_together_gets_no_plan():
     with pytest.raises(AssertionError, match=r"2 texts of wrong cost .* and each by itself"):
         planned(MoreForSeveralTexts(), AR, Price(2.0, 1e-3))
     assert planned(MoreForSeveralTexts(), AR, Price(2.0, 1e-3), texts=1).eta
+
+
+@dataclass(frozen=True)
+class FailsOnce(PRISM):
+    """A step beside its tokens may fail, and costs what it costs whatever the change."""
+
+    def parts(self, setting):
+        return [*super().parts(setting), Part(Failing())]
+
+
+@dataclass(frozen=True)
+class Failing(StepCost):
+    name, source, law, family = "failing", "none", "none", "zCDP that can fail"
+
+    def sensitivity(self, change):
+        return Sensitivity(1, "one")
+
+    def event(self, change):
+        return WithFailure(ZCDpEvent(1e-6), 1e-7)
+
+
+def test_a_charge_covers_every_alternative_in_every_currency_of_a_ledger():
+    setting = Setting(16, 2, 40, RO, SWAP, False, DROP)
+    inside, in_each = map(cost_of, FailsOnce(10.0, 1.0).alternatives(setting))
+    assert inside.rho > in_each.rho
+    assert inside.delta < in_each.delta
+    charged = cost_of(FailsOnce(10.0, 1.0).event(setting))
+    assert charged.rho >= inside.rho
+    assert charged.delta >= in_each.delta
+    assert PRISM(10.0, 1.0).event(setting) == PRISM(10.0, 1.0).alternatives(setting)[0]
+
+
+@dataclass(frozen=True)
+class OneEvent(PRISM):
+    """Right: all tokens of all texts are one event, whose figure adds up."""
+
+    def alternatives(self, setting):
+        return [ZCDpEvent(cost_of(event).rho) for event in super().alternatives(setting)]
+
+
+def test_a_decoder_may_state_its_batch_as_one_event():
+    plans = [planned(OneEvent(10.0, 1.0), AR, texts=texts) for texts in (1, 3)]
+    assert math.isclose(plans[1].event.rho, 3 * plans[0].event.rho)

@@ -23,8 +23,7 @@ from sottovoce.methods.decoding.sampler import TokenSampler
 from sottovoce.parameters import CheckedFloats
 from sottovoce.privacy.accounting.accountant import RdpAccountant, Report
 from sottovoce.privacy.accounting.calibration import calibrate
-from sottovoce.privacy.accounting.composition import merge
-from sottovoce.privacy.accounting.event_cost import cost_of
+from sottovoce.privacy.accounting.event_cost import cost_of, covers
 from sottovoce.privacy.claims import Claim
 from sottovoce.privacy.events import ApproximateDP, DpEvent
 from sottovoce.privacy.numbers import rounded_up
@@ -107,9 +106,18 @@ class Decoder(CheckedFloats, ABC):
         return PLAN_BOUNDS
 
     def event(self, setting: Setting) -> DpEvent:
-        """What one batch is charged: the costlier of its alternatives, in zCDP. Every parameter must be calibrated."""
+        """What one batch is charged: of its alternatives one that no other costs more than in any currency of a ledger.
+
+        Where there is none, it is all of them. Every parameter must be calibrated.
+        """
         first, *rest = self.alternatives(setting)
-        return max([first, *rest], key=lambda event: cost_of(event).rho) if rest else first
+        if not rest:
+            return first
+        costs = [cost_of(event) for event in (first, *rest)]
+        for event, cost in zip((first, *rest), costs, strict=True):
+            if all(covers(cost, other) for other in costs):
+                return event
+        return together([first, *rest])
 
     @final
     def charge(self, setting: Setting, report: Report) -> DpEvent:
@@ -205,7 +213,7 @@ class Decoder(CheckedFloats, ABC):
         if charged != drawn:
             raise AssertionError(f"{decoder.name} is charged {charged} and draws from mechanisms that cost {drawn}")
         alone = decoder.event(replace(setting, texts=1))
-        if decoder.refundable and merge([decoder.event(setting)]) != merge([repeated(alone, texts)]):
+        if decoder.refundable and not covers(cost_of(repeated(alone, texts)), cost_of(decoder.event(setting))):
             raise AssertionError(
                 f"{texts} texts of {decoder.name} cost {decoder.event(setting)}, and each by itself {alone}"
             )

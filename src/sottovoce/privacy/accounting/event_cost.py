@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from typing import Any, final
+from typing import Any, Final, final
 
 from sottovoce.errors import ParameterError
 from sottovoce.privacy.accounting.bounded_range import rho_of_bounded_range
@@ -29,6 +29,9 @@ from sottovoce.privacy.events import (
     describe,
 )
 from sottovoce.privacy.plain_events import plain
+
+ROUNDING: Final = 1e-12
+"""Sums of one figure in two orders are within this share of each other."""
 
 
 @final
@@ -87,6 +90,17 @@ def cost_of(event: Any) -> EventCost:
     if isinstance(event, SAMPLED):
         raise ParameterError("event", describe(event), "fixed to one point of its profile first (point_of)")
     raise ParameterError("event", type(event).__name__, "an event this accountant knows")
+
+
+def covers(cost: EventCost, other: EventCost) -> bool:
+    """Whether one cost is no less than another in every currency, but for rounding in floating point.
+
+    Example:
+        >>> covers(EventCost(1.0, 2.0), EventCost(0.5, 2.0)), covers(EventCost(1.0, 2.0), EventCost(0.5, 3.0))
+        (True, False)
+    """
+    pairs = ((cost.rho, other.rho), (cost.epsilon, other.epsilon), (cost.delta, other.delta))
+    return all(one >= another * (1 - ROUNDING) for one, another in pairs)
 
 
 def rho_of_noise(multiplier: float) -> float:

@@ -1,0 +1,120 @@
+"""What a fit knows the rules of its sums by: a digest of everything that tells two of them apart.
+
+Guarantee   Rules that differ in an attribute, a part of one, an attribute of their class or what a method of it closes
+            over have different digests. What is only worked out when it is asked for (``cached_property``) does not
+            count.
+Assumes     Two classes of one module and name do the same with what they hold. An object without attributes is what
+            its ``repr`` says.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import inspect
+from abc import ABC
+from collections.abc import Iterator, Mapping, Set
+from contextlib import suppress
+from dataclasses import fields, is_dataclass
+from functools import cached_property
+from types import FunctionType, MemberDescriptorType, ModuleType
+from typing import Any, Final
+
+import numpy as np
+
+_OF_PYTHON: Final = (ABC, object)
+
+
+def digest_of(rule: Any) -> str:
+    """SHA-256 of a rule and its class.
+
+    Example:
+        >>> digest_of([1.0]) == digest_of([1.0]) != digest_of([2.0])
+        True
+    """
+    return hashlib.sha256(_joined([_written(rule, ()), *_of_class(type(rule))])).hexdigest()
+
+
+def _written(value: Any, within: tuple[int, ...]) -> bytes:
+    """A value and what it holds, each part behind its length."""
+    if id(value) in within:
+        return b"itself %d" % (len(within) - within.index(id(value)))
+    held = (*within, id(value))
+    parts = [type(value).__module__.encode(), type(value).__qualname__.encode()]
+    if isinstance(value, type | ModuleType):
+        parts += [getattr(value, "__module__", "").encode(), getattr(value, "__qualname__", value.__name__).encode()]
+    elif isinstance(value, FunctionType):
+        parts += [value.__qualname__.encode(), *(_written(each, held) for each in _closed(value))]
+    elif isinstance(value, list | tuple):
+        parts += [_written(each, held) for each in value]
+    elif isinstance(value, Set):
+        parts += sorted(_written(each, held) for each in value)
+    elif isinstance(value, Mapping):
+        parts += sorted(_joined([_written(name, held), _written(each, held)]) for name, each in value.items())
+    elif (array := _array_of(value)) is not None:
+        content = _written(array.tolist(), held) if array.dtype.hasobject else np.ascontiguousarray(array).tobytes()
+        parts += [array.dtype.str.encode(), str(array.shape).encode(), content]
+    elif (names := [*_names(value)]) or not _has_words(type(value)):
+        parts += [part for name in names for part in (name.encode(), _written(getattr(value, name, None), held))]
+    else:
+        parts += [repr(value).encode()]
+    return _joined(parts)
+
+
+def _joined(parts: list[bytes]) -> bytes:
+    return b"".join(len(part).to_bytes(8) + part for part in parts)
+
+
+def _has_words(kind: type[Any]) -> bool:
+    """Whether a class says in words what an object of it is; the words of ``object`` say where it is."""
+    return any("__repr__" in vars(base) for base in kind.__mro__ if base is not object)
+
+
+def _array_of(value: Any) -> Any:
+    """The numbers of an array, or of what can be one, such as a tensor."""
+    if isinstance(value, np.ndarray):
+        return value
+    if hasattr(type(value), "__array__") and not isinstance(value, np.generic):
+        with suppress(Exception):  # of a class of somebody's own
+            return np.asarray(value)
+    return None
+
+
+def _names(value: Any) -> Iterator[str]:
+    """Fields of an object, then other attributes that it has; none that it works out when it is asked for."""
+    known = dict.fromkeys(own.name for own in fields(value)) if is_dataclass(value) else {}
+    kinds = type(value).__mro__
+    slots = [name for kind in kinds for name, kept in vars(kind).items() if isinstance(kept, MemberDescriptorType)]
+    slots = slots if any("__slots__" in vars(kind) for kind in kinds) else []
+    for name in known | dict.fromkeys([*slots, *getattr(value, "__dict__", {})]):
+        if not isinstance(inspect.getattr_static(type(value), name, None), cached_property):
+            yield name
+
+
+def _of_class(kind: type[Any]) -> Iterator[bytes]:
+    """What the classes of a rule hold, and what their methods close over: two may have one name."""
+    for base in kind.__mro__:
+        if base in _OF_PYTHON:
+            continue
+        for name, held in vars(base).items():
+            if name.startswith(("__", "_abc_")):
+                continue
+            function = _function_of(held)
+            if isinstance(function, FunctionType):
+                yield _joined([name.encode(), *(_written(each, ()) for each in _closed(function))])
+            elif not hasattr(type(held), "__get__"):
+                yield _joined([name.encode(), _written(held, ())])
+
+
+def _function_of(held: Any) -> Any:
+    """A method as it was written."""
+    for name in ("fget", "func", "__func__", "__wrapped__"):
+        held = getattr(held, name, held)
+    return held
+
+
+def _closed(function: FunctionType) -> Iterator[Any]:
+    """What a function closes over, and its defaults."""
+    for cell in function.__closure__ or ():
+        with suppress(ValueError):  # it is empty
+            yield cell.cell_contents
+    yield (function.__defaults__, function.__kwdefaults__)
