@@ -3,10 +3,13 @@
 import gc
 import json
 import weakref
+from collections import deque
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cached_property, partial
+from types import SimpleNamespace
 
 import numpy as np
+import pandas as pd
 import pytest
 import torch
 
@@ -197,6 +200,12 @@ def test_rules_are_told_apart_by_everything_in_them():
     others += [Listed({"a": np.zeros(3000)}), Listed({"a": 1.0 * (np.arange(3000) == 1500)})]
     others += [Listed({1, 2}), Listed({1, 3}), Listed(torch.zeros(3000)), Listed(1.0 * (torch.arange(3000) == 1500))]
     others += [listed_by(1)(0), listed_by(2)(0), *(type("Made", (Listed,), {"by": by})(0) for by in (1, 2))]
+    for lone in (0.0, 1.0):
+        long = np.zeros(3000)
+        long[1500] = lone
+        masked = np.ma.array(np.zeros(3), mask=[0, int(lone), 0])
+        others += [Listed(held) for held in (deque([long]), partial(np.add, long), SimpleNamespace(a=long), masked)]
+        others += [Listed(pd.Series(long)), Listed(pd.DataFrame({"a": long}))]
     others += [Listed(Slotted(1)), Listed(Slotted(2)), Listed(Plain(1)), Listed(Plain(2))]
     digests = [rule.digest for rule in (*RULES, *others)]
     assert len(set(digests)) == len(digests)

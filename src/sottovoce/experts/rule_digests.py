@@ -3,8 +3,8 @@
 Guarantee   Rules that differ in an attribute, a part of one, an attribute of their class or what a method of it closes
             over have different digests. What is only worked out when it is asked for (``cached_property``) does not
             count.
-Assumes     Two classes of one module and name do the same with what they hold. An object without attributes is what
-            its ``repr`` says.
+Assumes     Two classes of one module and name that hold and close over the same do the same. What has no attributes
+            and cannot be pickled is what its ``repr`` says.
 """
 
 from __future__ import annotations
@@ -12,9 +12,12 @@ from __future__ import annotations
 import hashlib
 import inspect
 from abc import ABC
-from collections.abc import Iterator, Mapping, Set
+from collections.abc import Iterator, Mapping, Sequence, Set
 from contextlib import suppress
 from dataclasses import fields, is_dataclass
+from decimal import Decimal
+from enum import Enum
+from fractions import Fraction
 from functools import cached_property
 from types import FunctionType, MemberDescriptorType, ModuleType
 from typing import Any, Final
@@ -22,6 +25,8 @@ from typing import Any, Final
 import numpy as np
 
 _OF_PYTHON: Final = (ABC, object)
+_PLAIN: Final = frozenset({int, float, complex, bool, str, bytes, type(None), Fraction, Decimal})
+"""What is known by its words."""
 
 
 def digest_of(rule: Any) -> str:
@@ -44,7 +49,9 @@ def _written(value: Any, within: tuple[int, ...]) -> bytes:
         parts += [getattr(value, "__module__", "").encode(), getattr(value, "__qualname__", value.__name__).encode()]
     elif isinstance(value, FunctionType):
         parts += [value.__qualname__.encode(), *(_written(each, held) for each in _closed(value))]
-    elif isinstance(value, list | tuple):
+    elif type(value) in _PLAIN or isinstance(value, Enum | np.generic):
+        parts += [repr(value).encode()]
+    elif isinstance(value, Sequence) and not isinstance(value, str | bytes | bytearray):
         parts += [_written(each, held) for each in value]
     elif isinstance(value, Set):
         parts += sorted(_written(each, held) for each in value)
@@ -53,20 +60,27 @@ def _written(value: Any, within: tuple[int, ...]) -> bytes:
     elif (array := _array_of(value)) is not None:
         content = _written(array.tolist(), held) if array.dtype.hasobject else np.ascontiguousarray(array).tobytes()
         parts += [array.dtype.str.encode(), str(array.shape).encode(), content]
-    elif (names := [*_names(value)]) or not _has_words(type(value)):
+        parts += [_written(np.ma.getmaskarray(value), held)] if isinstance(value, np.ma.MaskedArray) else []
+    elif names := [*_names(value)]:
         parts += [part for name in names for part in (name.encode(), _written(getattr(value, name, None), held))]
     else:
-        parts += [repr(value).encode()]
+        parts += _pickled(value, held)
     return _joined(parts)
+
+
+def _pickled(value: Any, within: tuple[int, ...]) -> list[bytes]:
+    """What an object without attributes would be pickled as."""
+    try:
+        reduced = value.__reduce_ex__(4)
+    except Exception:  # of a class of somebody's own
+        return [repr(value).encode()]
+    if isinstance(reduced, str):
+        return [reduced.encode()]
+    return [_written([*each] if isinstance(each, Iterator) else each, within) for each in reduced]
 
 
 def _joined(parts: list[bytes]) -> bytes:
     return b"".join(len(part).to_bytes(8) + part for part in parts)
-
-
-def _has_words(kind: type[Any]) -> bool:
-    """Whether a class says in words what an object of it is; the words of ``object`` say where it is."""
-    return any("__repr__" in vars(base) for base in kind.__mro__ if base is not object)
 
 
 def _array_of(value: Any) -> Any:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 import pickle
 from dataclasses import dataclass
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -294,6 +295,9 @@ class FailsOnce(PRISM):
     def parts(self, setting):
         return [*super().parts(setting), Part(Failing())]
 
+    def mechanisms(self, plan):
+        return [*super().mechanisms(plan), SimpleNamespace(event=Failing().event(plan.setting.change))]
+
 
 @dataclass(frozen=True)
 class Failing(StepCost):
@@ -315,6 +319,9 @@ def test_a_charge_covers_every_alternative_in_every_currency_of_a_ledger():
     assert charged.rho >= inside.rho
     assert charged.delta >= in_each.delta
     assert PRISM(10.0, 1.0).event(setting) == PRISM(10.0, 1.0).alternatives(setting)[0]
+    plan = planned(FailsOnce(10.0, 1.0), RO, labels_public=False, joins=DROP)
+    alone = RdpAccountant(RO).compose(plan.event).report(1e-6, ["RDP", "zCDP", "pure"])
+    assert plan.report.epsilon == alone.epsilon
 
 
 @dataclass(frozen=True)

@@ -737,8 +737,8 @@ MUTANTS = [
         "digests-of-words",
         "two sums by rules that long arrays in a list tell apart are added up as one",
         "experts/rule_digests.py",
-        "elif isinstance(value, list | tuple):",
-        "elif value is None:",
+        "elif isinstance(value, Sequence) and not isinstance(value, str | bytes | bytearray):",
+        "elif value is ...:",
         ("tests/experts/test_encoded_streams.py",),
     ),
     Mutant(
@@ -930,5 +930,13 @@ MUTANTS = [
         "itertools.product(TASKS, COUNTS)",
         "itertools.product(TASKS[:1], COUNTS)",
         ("tests/contracts/test_wrong_entries.py::test_a_session_of_a_fitter_has_two_labels_where_it_takes_no_more",),
+    ),
+    Mutant(
+        "reports-below-the-charge",
+        "a plan says what its costliest alternative costs, and is charged for all of them",
+        "methods/decoding/decoder.py",
+        "for event in [*alternatives, *([] if whole in alternatives else [whole])]",
+        "for event in alternatives",
+        ("tests/methods/decoding/test_decoding.py",),
     ),
 ]

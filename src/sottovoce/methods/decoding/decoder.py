@@ -192,15 +192,16 @@ class Decoder(CheckedFloats, ABC):
 
         Raises:
             ParameterError: The parameters given cost more than the price, or no parameter meets it.
-            AssertionError: What draws costs something else than what is charged, or several texts cost something else
-                than each by itself, as a run is charged: the decoder is wrong.
+            AssertionError: What draws costs something else than what is charged, or several texts cost more than each
+                by itself, as a run is charged: the decoder is wrong.
         """
         setting = Setting(tokens, texts, experts, adjacency, change, labels_public, joins, unit)
         bounds = bounds or self.bounds
         decoder = self.calibrated(price, setting, bounds)
+        alternatives, whole = decoder.alternatives(setting), decoder.event(setting)
         reports = [
             RdpAccountant(adjacency, unit).compose(event).report(price.delta if price else delta, bounds)
-            for event in decoder.alternatives(setting)
+            for event in [*alternatives, *([] if whole in alternatives else [whole])]
         ]
         report = max(reports, key=lambda candidate: candidate.epsilon)
         if price is not None and report.epsilon > price.epsilon:
@@ -213,10 +214,8 @@ class Decoder(CheckedFloats, ABC):
         if charged != drawn:
             raise AssertionError(f"{decoder.name} is charged {charged} and draws from mechanisms that cost {drawn}")
         alone = decoder.event(replace(setting, texts=1))
-        if decoder.refundable and not covers(cost_of(repeated(alone, texts)), cost_of(decoder.event(setting))):
-            raise AssertionError(
-                f"{texts} texts of {decoder.name} cost {decoder.event(setting)}, and each by itself {alone}"
-            )
+        if decoder.refundable and not covers(cost_of(repeated(alone, texts)), cost_of(whole)):
+            raise AssertionError(f"{texts} texts of {decoder.name} cost {whole}, and each by itself {alone}")
         return plan
 
 
