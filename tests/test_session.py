@@ -400,6 +400,17 @@ def test_a_model_whose_isolation_nobody_checked_says_so_and_has_no_epsilon():
     assert noisy.as_row("1")["delta"] is None
 
 
+def test_what_a_model_is_seen_to_do_while_it_reads_records_stands_in_the_answer():
+    class SeenToMix(FakeScorer):
+        def prepare(self, task, contexts):
+            self.isolation = Isolation.NOT_VERIFIED if any(contexts) else self.isolation
+            return super().prepare(task, contexts)
+
+    release = session(SeenToMix()).ask("q", epsilon=1)
+    assert "isolation not verified: no formal guarantee" in release.statement
+    assert release.as_row("7")["epsilon"] is None
+
+
 @pytest.mark.parametrize("name", ["soft", "hard", "full-context"])
 def test_a_method_without_a_guarantee_must_be_allowed_and_says_what_it_is(name):
     with pytest.raises(NonPrivateError, match="--allow-non-private"):

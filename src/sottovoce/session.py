@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import secrets
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import replace
 from itertools import islice
 from types import NoneType
 from typing import Any, ClassVar, Self, final
@@ -372,6 +373,7 @@ class PrivateICL:
         else:
             self._charge(self._account, ids, terms)
             outputs = self._ensemble.ask(batch, public[:, 0])
+            terms = replace(terms, isolation=self.model.isolation)  # what was seen while records were read counts
         if self._account:  # before the draw: whatever comes then, no second one is made under this charge
             self._account.mark_released(ids)
         values = [self.method.choose(output, terms.price, self._randomness) for output in outputs]

@@ -2,11 +2,13 @@
 
 import gc
 import json
+import logging
 import weakref
 from collections import deque
 from dataclasses import dataclass
 from functools import cached_property, partial
 from types import SimpleNamespace
+from typing import ClassVar
 
 import numpy as np
 import pandas as pd
@@ -18,7 +20,9 @@ from sottovoce.experts import encoded
 from sottovoce.experts.blocks import BlockReader
 from sottovoce.experts.encoded import EncodedRecords
 from sottovoce.experts.public_map import PublicMap
+from sottovoce.experts.reading import of_shape
 from sottovoce.experts.unit_sums import LIMIT, Block, ClassSums, Likeness, SumRule, UnitCount
+from sottovoce.models.base import Isolation
 from sottovoce.models.embedded.label_scorer import EmbeddedScorer
 from sottovoce.models.fake import FakeScorer
 from sottovoce.privacy.unit import Adjacency
@@ -97,10 +101,61 @@ class Keeps(SumRule):
         return np.full(1, len(block), np.int64)
 
 
-def test_a_rule_that_keeps_what_it_worked_out_is_known_again(files):
+class KeepsInItsClass(Keeps):
+    tables: ClassVar[dict[int, int]] = {}
+    used: ClassVar[int] = 0
+    log: ClassVar[logging.Logger] = logging.getLogger("a rule")
+
+    def add_up(self, block):
+        self.log.debug("used")
+        self.tables[len(self.tables)] = 1
+        type(self).used += 1
+        return np.full(1, len(block), np.int64)
+
+
+class Logs(Keeps):
+    def __init__(self):
+        self.log = logging.getLogger("another rule")
+
+    def add_up(self, block):
+        self.log.debug("used")
+        return np.full(1, len(block), np.int64)
+
+
+@pytest.mark.parametrize("kind", [Keeps, KeepsInItsClass, Logs])
+def test_a_rule_that_keeps_what_it_worked_out_is_known_again(files, kind):
     records = EncodedRecords(read_private(files["records"]), TASK, FakeScorer(), Adjacency.REPLACE_ONE)
-    records.read(PUBLIC, None, [used := Keeps()])
-    assert records.sum_of(used).tolist() == records.sum_of(Keeps()).tolist() == [60]
+    records.read(PUBLIC, None, [used := kind()])
+    assert records.sum_of(used).tolist() == records.sum_of(kind()).tolist() == [60]
+
+
+class Bench:
+    """A model that writes each answer where it gave the last one."""
+
+    name, isolation = "bench", Isolation.BY_CONSTRUCTION
+    dimension, embedding = 16, "bench"
+
+    def __init__(self):
+        self._rows, self._fake = np.empty((600, 16)), FakeScorer()
+
+    def embed_records(self, task, rows):
+        out = self._rows[: len(rows)]
+        out[:] = self._fake.embed_records(task, rows)
+        return out
+
+    embed_questions = embed_records
+
+
+def test_a_model_may_write_its_next_answer_where_it_gave_the_last_one(files, monkeypatch):
+    monkeypatch.setattr(encoded, "UNITS_TOGETHER", 7)
+    expected = sums(files["records"], stream=False, rules=None)
+    for rules in (None, RULES):
+        assert sums(files["records"], stream=False, rules=rules, model=Bench()) == expected
+    model = Bench()
+    first = of_shape(model.embed_questions(TASK, PUBLIC), (1, 16))
+    kept, reader = first.copy(), BlockReader(model, TASK, PUBLIC)
+    model.embed_records(TASK, [{"text": "something else"}])
+    assert first.tolist() == kept.tolist() == reader.rehearsed.tolist()
 
 
 @pytest.mark.parametrize("rules", [None, RULES])
@@ -206,11 +261,16 @@ def test_rules_are_told_apart_by_everything_in_them():
         masked = np.ma.array(np.zeros(3), mask=[0, int(lone), 0])
         others += [Listed(held) for held in (deque([long]), partial(np.add, long), SimpleNamespace(a=long), masked)]
         others += [Listed(pd.Series(long)), Listed(pd.DataFrame({"a": long}))]
+    others += [Listed(lambda n: n), Listed(lambda n: 2 * n), Listed(pd.Series([1.0, 2.0], index=["b", "a"]))]
+    others += [Listed(pd.Series([1.0, 2.0], index=["a", "b"])), Listed(range(9)), Listed(range(8))]
     others += [Listed(Slotted(1)), Listed(Slotted(2)), Listed(Plain(1)), Listed(Plain(2))]
     digests = [rule.digest for rule in (*RULES, *others)]
     assert len(set(digests)) == len(digests)
     assert Listed(Plain(2)).digest == digests[-1]
     assert listed_by(2)(0).digest == listed_by(2)(0).digest
+    for make in (torch.zeros(3).bfloat16, torch.zeros(3).requires_grad_, torch.zeros(3).double):
+        assert Listed(make().clone()).digest == Listed(make().clone()).digest
+    assert Listed(torch.zeros(3).bfloat16()).digest != Listed(torch.ones(3).bfloat16()).digest
     assert Listed(torch.zeros(3000)).digest in digests
     assert Scaled(2.0).twice == 4.0
     kept = Scaled(2.0)

@@ -744,7 +744,7 @@ class PrivateAnswers:
         """Vectors of public texts, shape (texts, dimension)."""
         if self.embedder is None or not texts:
             return np.empty((len(texts), 0 if self.embedder is None else self.embedder.dimension))
-        return np.asarray(self.embedder.embed_questions(TEXTS, [{"text": text} for text in texts]))
+        return np.array(self.embedder.embed_questions(TEXTS, [{"text": text} for text in texts]))
 
     def _before_the_charge(self, work: Callable[[], Any]) -> Any:
         """Lets a model work on public input; what fails here fails before a charge."""

@@ -65,7 +65,7 @@ class BlockReader:
 
     def __init__(self, embedder: Embedder, task: Task, public: Sequence[Query]) -> None:
         self.embedder, self.task, self.public = embedder, task, public
-        self.rehearsed: FloatArray = embedder.embed_questions(task, public)
+        self.rehearsed: FloatArray = np.array(embedder.embed_questions(task, public), dtype=np.float64)
         self._compact = embedder if isinstance(embedder, CompactEmbedder) else None
 
     def block(self, units: Sequence[Sequence[Example]]) -> KeptBlock:
@@ -124,7 +124,7 @@ class BlockReader:
         vectors = self._compact.embed_compactly(self.task, records)
         if vectors.shape != shape or vectors.dtype != np.float32:
             raise ValueError("vectors of another shape or kind")
-        return vectors
+        return vectors.copy()  # the model may write its next answer where this one stands
 
 
 def _narrowed(vectors: FloatArray) -> Vectors:

@@ -193,7 +193,10 @@ def withheld(scorer: LabelScorer | Embedder | Writer, read: Callable[[], T]) -> 
 
 
 def of_shape(scores: FloatArray, shape: tuple[int, ...]) -> FloatArray:
-    """The scores, if they have this shape: another one could spread one expert's over the others."""
+    """A copy of the scores, if they have this shape: another one could spread one expert's over the others.
+
+    A copy, since a model may write its next answer where this one stands.
+    """
     if np.shape(scores) != shape:
         raise ValueError("scores of another shape")
-    return np.asarray(scores, dtype=np.float64)
+    return np.array(scores, dtype=np.float64)

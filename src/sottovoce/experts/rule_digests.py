@@ -1,10 +1,11 @@
 """What a fit knows the rules of its sums by: a digest of everything that tells two of them apart.
 
-Guarantee   Rules that differ in an attribute, a part of one, an attribute of their class or what a method of it closes
-            over have different digests. What is only worked out when it is asked for (``cached_property``) does not
-            count.
-Assumes     Two classes of one module and name that hold and close over the same do the same. What has no attributes
-            and cannot be pickled is what its ``repr`` says.
+Guarantee   Rules that differ in an attribute, a part of one, what a method of their class does or closes over, or a
+            plain attribute of the class have different digests. What is only worked out when it is asked for
+            (``cached_property``) does not count. A class is looked at once: what its methods keep in it while they are
+            used changes no digest.
+Assumes     Two classes of one module and name that do not differ so do the same. What has no attributes and cannot be
+            pickled is what its ``repr`` says.
 """
 
 from __future__ import annotations
@@ -19,13 +20,14 @@ from decimal import Decimal
 from enum import Enum
 from fractions import Fraction
 from functools import cached_property
-from types import FunctionType, MemberDescriptorType, ModuleType
+from types import CodeType, FunctionType, MemberDescriptorType, ModuleType
 from typing import Any, Final
+from weakref import WeakKeyDictionary
 
 import numpy as np
 
 _OF_PYTHON: Final = (ABC, object)
-_PLAIN: Final = frozenset({int, float, complex, bool, str, bytes, type(None), Fraction, Decimal})
+_PLAIN: Final = frozenset({int, float, complex, bool, str, bytes, type(None), Fraction, Decimal, range, slice})
 """What is known by its words."""
 
 
@@ -48,7 +50,9 @@ def _written(value: Any, within: tuple[int, ...]) -> bytes:
     if isinstance(value, type | ModuleType):
         parts += [getattr(value, "__module__", "").encode(), getattr(value, "__qualname__", value.__name__).encode()]
     elif isinstance(value, FunctionType):
-        parts += [value.__qualname__.encode(), *(_written(each, held) for each in _closed(value))]
+        parts += [_written(each, held) for each in _closed(value)]
+    elif isinstance(value, CodeType):
+        parts += [value.co_code, *(_written(each, held) for each in (value.co_consts, value.co_names, value.co_name))]
     elif type(value) in _PLAIN or isinstance(value, Enum | np.generic):
         parts += [repr(value).encode()]
     elif isinstance(value, Sequence) and not isinstance(value, str | bytes | bytearray):
@@ -61,6 +65,10 @@ def _written(value: Any, within: tuple[int, ...]) -> bytes:
         content = _written(array.tolist(), held) if array.dtype.hasobject else np.ascontiguousarray(array).tobytes()
         parts += [array.dtype.str.encode(), str(array.shape).encode(), content]
         parts += [_written(np.ma.getmaskarray(value), held)] if isinstance(value, np.ma.MaskedArray) else []
+        beside = [getattr(value, name, None) for name in ("index", "columns", "name")]  # of a table or a series
+        parts += [_written(each, held) for each in beside if each is not None and not callable(each)]
+    elif any({"__reduce__", "__reduce_ex__"} & vars(base).keys() for base in type(value).__mro__[:-1]):
+        parts += _pickled(value, held)
     elif names := [*_names(value)]:
         parts += [part for name in names for part in (name.encode(), _written(getattr(value, name, None), held))]
     else:
@@ -88,8 +96,12 @@ def _array_of(value: Any) -> Any:
     if isinstance(value, np.ndarray):
         return value
     if hasattr(type(value), "__array__") and not isinstance(value, np.generic):
-        with suppress(Exception):  # of a class of somebody's own
+        with suppress(Exception):
             return np.asarray(value)
+        with suppress(Exception):  # a tensor with a gradient, or on a card
+            return np.asarray(value.detach().cpu())
+        with suppress(Exception):  # of a kind that NumPy has not
+            return np.asarray(value.detach().cpu().float())
     return None
 
 
@@ -104,8 +116,17 @@ def _names(value: Any) -> Iterator[str]:
             yield name
 
 
-def _of_class(kind: type[Any]) -> Iterator[bytes]:
-    """What the classes of a rule hold, and what their methods close over: two may have one name."""
+_LOOKED_AT: Final[WeakKeyDictionary[type[Any], Sequence[bytes]]] = WeakKeyDictionary()
+
+
+def _of_class(kind: type[Any]) -> Sequence[bytes]:
+    """What the methods of a class do and close over, and its plain attributes: two classes may have one name."""
+    if kind not in _LOOKED_AT:
+        _LOOKED_AT[kind] = [*_looked_at(kind)]
+    return _LOOKED_AT[kind]
+
+
+def _looked_at(kind: type[Any]) -> Iterator[bytes]:
     for base in kind.__mro__:
         if base in _OF_PYTHON:
             continue
@@ -115,7 +136,7 @@ def _of_class(kind: type[Any]) -> Iterator[bytes]:
             function = _function_of(held)
             if isinstance(function, FunctionType):
                 yield _joined([name.encode(), *(_written(each, ()) for each in _closed(function))])
-            elif not hasattr(type(held), "__get__"):
+            elif type(held) in _PLAIN:
                 yield _joined([name.encode(), _written(held, ())])
 
 
@@ -127,7 +148,8 @@ def _function_of(held: Any) -> Any:
 
 
 def _closed(function: FunctionType) -> Iterator[Any]:
-    """What a function closes over, and its defaults."""
+    """What a function does, what it closes over, and its defaults."""
+    yield function.__code__
     for cell in function.__closure__ or ():
         with suppress(ValueError):  # it is empty
             yield cell.cell_contents

@@ -173,7 +173,7 @@ class Fitted:
         if self._prepared is None:
             self._prepared = self._scorer.prepare(self.task, [_shown(self.support) if classifier is None else ()])
         if classifier is None:
-            return np.asarray(self._prepared.score(queries)[:, 0], dtype=np.float64)
+            return np.array(self._prepared.score(queries)[:, 0], dtype=np.float64)
         vectors = self._scorer.embed_questions(self.task, queries)
         flat = np.zeros((len(queries), len(self.task.labels)))
         prior = self._prepared.score(queries)[:, 0] if classifier.prior_weight else flat

@@ -2,6 +2,8 @@
 
 ``LabelScorer`` is the capability behind classification: read each expert's demonstrations once, then give the
 log-probability of every label after every question. ``Writer`` is behind long answers: a text for each prompt.
+
+A model may write its next answer into the array in which it gave this one: whoever asks takes a copy.
 """
 
 from __future__ import annotations
