@@ -433,6 +433,7 @@ ANSWERERS = [
 FITTERS = [
     pytest.param(fitters.WrongTogether, "sensitivity", "2 times the norm", marks=pytest.mark.slow),
     (fitters.AsksUnsaid, "asks", "asks experts and does not say so"),
+    (fitters.AsksUnnamed, "asks", "asks experts and does not say so"),
     (fitters.WritesIntoRecords, "draws", "read-only"),
     (fitters.SumsOfOneDigest, "isolation", "two rules of its sums have one digest"),
     (fitters.HalvedSensitivity, "sensitivity", "2 times the norm"),

@@ -50,6 +50,8 @@ def refuses(fitter: Fitter, subject: str, price: Price, adjacency: Adjacency) ->
         model = FakeScorer()
         try:
             _fitting(fitter, model, adjacency, price, budget, smallest.count, smallest.task).run()
+        except AssertionError as error:
+            raise ContractError("asks", subject, str(error), f"{adjacency.value}, {smallest.count} records") from error
         except SottoError:
             if model.contexts_read:
                 raise ContractError("refusals", subject, "records were read before it was refused") from None

@@ -1239,6 +1239,14 @@ class AsksUnsaid(LabelPublic):
     asks_experts: ClassVar[bool] = False
 
 
+@dataclass(frozen=True)
+class AsksUnnamed(AsksUnsaid):
+    """The same, and does not name its questions beforehand either."""
+
+    def questions(self, plan, public):
+        return ()
+
+
 @dataclass(frozen=True, eq=False)
 class _InPlace(_FirstRecord):
     def add_up(self, block):

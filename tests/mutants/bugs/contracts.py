@@ -803,7 +803,7 @@ MUTANTS = [
         "testing/fitters.py",
         "if not plan.fitter.asks_experts and any(",
         "if False and any(",
-        ("tests/contracts/test_wrong_entries.py::test_a_wrong_fitter_is_noticed[AsksUnsaid--]",),
+        ("tests/contracts/test_wrong_entries.py::test_a_wrong_fitter_is_noticed[AsksUnnamed--]",),
     ),
     Mutant(
         "one-digest-for-two-rules",
