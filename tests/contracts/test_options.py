@@ -196,9 +196,19 @@ def test_options_of_a_class_that_is_no_dataclass_are_those_of_its_constructor():
     assert driven == [("votes", 0.0), ("double", 0.0), ("votes", 1.0)]
 
 
-@pytest.mark.parametrize("hint", ["Counting", "object", "list[str]", "dict[str, str]", "str | Literal['a']"])
-def test_a_text_of_unknown_choice_is_refused_however_it_is_declared(hint):
-    made = make_dataclass("Open", [("counts", hint, field(default_factory=lambda: "votes"))], frozen=True)
+@pytest.mark.parametrize(
+    ("hint", "default"),
+    [
+        ("Counting | None", None),
+        ("object", "votes"),
+        ("list[str] | None", None),
+        ("dict[str, str] | None", None),
+        ("str | Literal['a']", "a"),
+    ],
+    ids=["name", "object", "list", "mapping", "union"],
+)
+def test_a_text_of_unknown_choice_is_refused_however_it_is_declared(hint, default):
+    made = make_dataclass("Open", [("counts", hint, default)], frozen=True)
     made.__module__ = __name__
     with pytest.raises(ContractError, match="text of unknown choice"):
         choices_of(made)

@@ -847,7 +847,7 @@ MUTANTS = [
         "testing/declared.py",
         'elif hasattr(hint, "__supertype__"):',
         "elif False:",
-        ("tests/contracts/test_options.py::test_a_text_of_unknown_choice_is_refused_however_it_is_declared[Counting]",),
+        ("tests/contracts/test_options.py::test_a_text_of_unknown_choice_is_refused_however_it_is_declared[name]",),
     ),
     Mutant(
         "texts-by-annotation-alone",
