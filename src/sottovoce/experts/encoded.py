@@ -154,11 +154,11 @@ class EncodedRecords(Opaque):
         Raises:
             ModelError: The records were not read, or only for other rules.
         """
-        kept = self._sums or []
-        itself = [total for known, _, total in kept if known is rule]
-        asked = "" if itself or not kept else rule.digest
-        for total in (*itself, *(total for _, digest, total in kept if digest == asked)):
-            return total.copy()  # whoever asks may write into it
+        if self._sums is not None:
+            found = [total for known, _, total in self._sums if known is rule]
+            found = found or [total for _, digest, total in self._sums if digest == rule.digest]
+            if found:
+                return found[0].copy()  # whoever asks may write into it
         if self._blocks is None:
             raise ModelError("These records were not read yet, or for other sums, or were let go.")
         summed = np.zeros(rule.size, dtype=np.int64)

@@ -1397,10 +1397,7 @@ class WrongTogether(_Poe):
 
 
 class _Counted(_Poe):
-    """Counts votes twice for one choice or number, and says the bound of one."""
-
-    def weight(self) -> float:
-        raise NotImplementedError
+    """Counts votes twice where its ``weight`` says so, for one choice or number, and says the bound of one."""
 
     def scores(self, experts):
         votes = experts.votes()

@@ -769,8 +769,8 @@ MUTANTS = [
         "sums-handed-out-as-they-are-kept",
         "what a fit writes into a sum is what it is given when it asks again",
         "experts/encoded.py",
-        "return total.copy()",
-        "return total",
+        "return found[0].copy()",
+        "return found[0]",
         ("tests/experts/test_encoded_streams.py",),
     ),
     Mutant(
