@@ -10,6 +10,7 @@ from functools import cached_property, partial
 
 import numpy as np
 import pytest
+import torch
 
 from contracts.wrong.clusterings import Centres
 from sottovoce.testing.fingerprints import are_equal, copied, fingerprint
@@ -107,6 +108,16 @@ def test_a_table_is_compared_to_its_last_row():
     frames = pytest.importorskip("pandas")
     tables = [frames.DataFrame(np.arange(3000.0) + (np.arange(3000) == 1500) * more) for more in (0, 0, 1)]
     assert fingerprint(tables[0]) == fingerprint(tables[1]) != fingerprint(tables[2])
+
+
+def test_a_model_of_torch_is_compared_by_its_weights():
+    def layer(bias):
+        made = torch.nn.Linear(2, 1)
+        for weights in made.parameters():
+            torch.nn.init.constant_(weights, bias)
+        return made
+
+    assert fingerprint(layer(1)) == fingerprint(layer(1)) != fingerprint(layer(2))
 
 
 def test_what_cannot_be_seen_is_equal_to_itself_alone():

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import itertools
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import ClassVar
 
 import numpy as np
@@ -282,6 +282,15 @@ def test_a_method_that_selects_must_say_what_it_releases(registered):
 
     with pytest.raises(ParameterError, match="'step'"):
         registered("silent", Silent)
+
+
+def test_a_method_has_no_field_of_its_own_for_the_noise_of_its_step(registered):
+    @dataclass(frozen=True)
+    class Rated(Loud):
+        rate: float = field(init=False, default=1.0)
+
+    with pytest.raises(ParameterError, match="method is 'rated'; it must be one without a field 'rate' of its own"):
+        registered("rated", Rated)
 
 
 def test_a_step_that_a_price_set_has_that_price_to_the_last_bit():

@@ -61,7 +61,7 @@ def _written(value: Any, within: tuple[int, ...]) -> bytes:
         parts += sorted(_written(each, held) for each in value)
     elif isinstance(value, Mapping):
         parts += sorted(_joined([_written(name, held), _written(each, held)]) for name, each in value.items())
-    elif (array := _array_of(value)) is not None:
+    elif (array := array_of(value)) is not None:
         content = _written(array.tolist(), held) if array.dtype.hasobject else np.ascontiguousarray(array).tobytes()
         parts += [array.dtype.str.encode(), str(array.shape).encode(), content]
         parts += [_written(np.ma.getmaskarray(value), held)] if isinstance(value, np.ma.MaskedArray) else []
@@ -91,7 +91,7 @@ def _joined(parts: list[bytes]) -> bytes:
     return b"".join(len(part).to_bytes(8) + part for part in parts)
 
 
-def _array_of(value: Any) -> Any:
+def array_of(value: Any) -> Any:
     """The numbers of an array, or of what can be one, such as a tensor."""
     if isinstance(value, np.ndarray):
         return value

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, fields
+from dataclasses import MISSING, dataclass, fields, is_dataclass
 from enum import Enum
 from fractions import Fraction
 from typing import Any, ClassVar, TypeVar, final
@@ -216,6 +216,11 @@ def register_method(name: str, *, summary: str, source: str) -> Callable[[T], T]
             )
         if issubclass(cls, Selecting | Subsampling) and cls.step is None:
             raise ParameterError("method", name, "one that names its 'step', so that its price can be explained")
+        if isinstance(cls.step, type) and is_dataclass(cls):
+            settled = [field.name for field in fields(cls.step) if field.default is MISSING]
+            if settled and {*settled} <= {field.name for field in fields(cls)}:
+                limit = f"one without a field {settled[0]!r} of its own: the price sets it, in the step {cls.step.name}"
+                raise ParameterError("method", name, limit)
         cls.name, cls.summary, cls.source = name, summary, source
         _METHODS.enter(name, cls)
         return cls

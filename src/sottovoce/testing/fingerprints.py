@@ -24,6 +24,7 @@ from weakref import ReferenceType
 
 import numpy as np
 
+from sottovoce.experts.rule_digests import array_of
 from sottovoce.records.sealed import Opaque
 from sottovoce.testing.report import ContractError
 
@@ -117,8 +118,8 @@ def _rebuilt(value: Any, is_seen: bool) -> Any:
     if isinstance(value, ReferenceType):
         return value()
     try:
-        if hasattr(type(value), "__array__"):
-            return np.asarray(value)
+        if (array := array_of(value)) is not None:
+            return array
         own: Callable[[Any], Any] | None = dispatch_table.get(type(value))
         reduced = own(value) if own else value.__reduce_ex__(4)
     except Exception as error:
