@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import sqlite3
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -32,8 +33,10 @@ from sottovoce.privacy.ledger.ledger import Account, Ledger
 from sottovoce.privacy.unit import Adjacency
 from sottovoce.randomness import SeededRandomness, SystemRandomness
 from sottovoce.records.sealed import PrivateRecords, Row, unseal
+from sottovoce.release import is_row, longest_rows
 from sottovoce.session import BATCH, PrivateICL
 from sottovoce.tasks import Example, Task, load_task
+from sottovoce.terminal import json_text
 
 TASK = Task(labels=["billing", "fraud"])
 
@@ -406,9 +409,23 @@ def test_what_a_model_is_seen_to_do_while_it_reads_records_stands_in_the_answer(
             self.isolation = Isolation.NOT_VERIFIED if any(contexts) else self.isolation
             return super().prepare(task, contexts)
 
-    release = session(SeenToMix()).ask("q", epsilon=1)
+    icl = session(SeenToMix())
+    release = icl.ask("q", epsilon=1)
     assert "isolation not verified: no formal guarantee" in release.statement
     assert release.as_row("7")["epsilon"] is None
+    assert is_row(release.as_row("7"), replace(release.terms, isolation=Isolation.TESTED), ("billing", "fraud"))
+    assert not is_row({**release.as_row("7"), "epsilon": 2.0}, release.terms, ("billing", "fraud"))
+    (longest,) = longest_rows(["7"], replace(release.terms, isolation=Isolation.TESTED), ("billing", "fraud"))
+    assert len(json_text(longest)) >= len(json_text({**release.as_row("7"), "value": longest["value"]}))
+    icl.ask("q", epsilon=1)  # known beforehand: noted with the charge, and counted once
+    assert [("isolation" in entry["detail"], entry["kind"]) for entry in icl.ledger.history()[1:]] == [
+        (False, "reserve"),
+        (True, "release"),
+        (True, "reserve"),
+        (False, "release"),
+    ]
+    balance = next(iter(icl.ledger.balances()))
+    assert (balance.unverified, balance.is_kept, icl.ledger.verify()) == (2, False, [])
 
 
 @pytest.mark.parametrize("name", ["soft", "hard", "full-context"])

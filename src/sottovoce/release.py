@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from html import escape
 from typing import Any, Final, Protocol, final
 
@@ -126,6 +126,11 @@ class Guarantee:
         }
 
     @property
+    def possible_columns(self) -> Sequence[dict[str, object]]:
+        """These, and those without a guarantee of answers whose model is seen to mix records once it has read them."""
+        return self.columns, replace(self, isolation=Isolation.NOT_VERIFIED).columns
+
+    @property
     def statement(self) -> str:
         """The guarantee in words that a lawyer can read: one sentence of claim, then what it covers and what not."""
         return " ".join(part for part in (self.claim, self.scope) if part)
@@ -241,15 +246,15 @@ def longest_rows(row_ids: Sequence[str], terms: Guarantee, labels: Sequence[str]
     """
     longest = max(labels, key=lambda label: len(json_text(label).encode("utf-8")))
     release_id = "0" * (2 * RELEASE_ID_BYTES)
-    return [{"id": row_id, "value": longest, **terms.columns, "release_id": release_id} for row_id in row_ids]
+    columns = max(terms.possible_columns, key=lambda each: len(json_text(each)))
+    return [{"id": row_id, "value": longest, **columns, "release_id": release_id} for row_id in row_ids]
 
 
 def is_row(row: Mapping[str, object], terms: Guarantee, labels: Sequence[str]) -> bool:
     """Whether an output row is whole: one that ``Release.as_row`` writes under these terms, for a task's labels."""
-    columns = terms.columns
     return (
-        row.keys() == {"id", "value", *columns, "release_id"}
-        and all(row[name] == value for name, value in columns.items())
+        row.keys() == {"id", "value", *terms.columns, "release_id"}
+        and any(all(row[name] == value for name, value in columns.items()) for columns in terms.possible_columns)
         and row["value"] in labels
         and isinstance(row["release_id"], str)
     )

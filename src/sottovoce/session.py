@@ -375,7 +375,7 @@ class PrivateICL:
             outputs = self._ensemble.ask(batch, public[:, 0])
             terms = replace(terms, isolation=self.model.isolation)  # what was seen while records were read counts
         if self._account:  # before the draw: whatever comes then, no second one is made under this charge
-            self._account.mark_released(ids)
+            self._account.mark_released(ids, isolated=terms.isolation.holds)
         values = [self.method.choose(output, terms.price, self._randomness) for output in outputs]
         balance = self.balance
         return [

@@ -54,7 +54,7 @@ def test_where_coins_decide_what_is_read_the_draw_begins_before_the_read(journal
     answers = answers_of(journal.writer(), **options)
     journal.watch(monkeypatch, answers)
     answers.ask("what of the card?", epsilon=1, delta=1e-7)
-    assert journal.events[:5] == ["public", "rehearsal", "charge", "leaves", "private read"]
+    assert journal.events[:5] == ["public", "rehearsal", "charge", "begin", "private read"]
 
 
 def test_an_answer_that_cannot_be_paid_for_lets_the_writer_read_nothing_private(journal):
@@ -253,6 +253,20 @@ def test_the_number_of_experts_is_said_to_be_open_where_it_is_alone():
 def test_a_writer_that_mixes_prompts_has_no_guarantee():
     release = answers_of(FakeWriter(isolation=Isolation.NOT_VERIFIED)).ask("what of the card?", epsilon=1)
     assert (release.terms.epsilon, "isolation not verified" in release.statement) == (None, True)
+
+
+@pytest.mark.parametrize("sampling", [{}, {"sampling": "categorical", "experts": 6, "rate": 0.2}])
+def test_a_writer_that_is_seen_to_mix_prompts_of_experts_stands_in_the_ledger(sampling):
+    def mixing(request):
+        if is_private(request):
+            writer.isolation = Isolation.NOT_VERIFIED
+        return nearest_output(request)
+
+    writer = FakeWriter(mixing)
+    answers = answers_of(writer, **sampling)
+    release = answers.ask("what of the card?", epsilon=1)
+    assert "isolation not verified" in release.statement
+    assert (answers.balance.unverified, answers.ledger.verify()) == (1, [])
 
 
 def test_nothing_private_is_shown(tmp_path):

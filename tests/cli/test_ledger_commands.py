@@ -353,4 +353,4 @@ def test_releases_with_noise_from_a_seed_are_counted_and_nothing_is_promised_of_
     code, out, _ = desk.run("ledger", "show", desk.ledger)
     said = f"without a guarantee: 0 allowed by name, 0 with isolation not verified, {count} with seeded noise"
     assert (code, said in out, "The budget does NOT cover" in out) == (0, seeded, seeded)
-    assert ("everything released stays within each budget" in out) is not seeded
+    assert ("everything released through this ledger stays within each budget" in out) is not seeded

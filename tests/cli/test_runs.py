@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import errno
+import itertools
 import json
 import os
 import secrets
@@ -664,10 +665,14 @@ def test_the_room_of_a_batch_holds_it_whatever_is_drawn(desk, monkeypatch):
 
 @pytest.mark.parametrize("labels", [("a", "bbb", "cc"), ("zz", "é", "\u202e"), ('"', "aa"), ("\x9b", "abcde")])
 def test_the_longest_row_is_no_shorter_than_any(labels):
-    terms = SimpleNamespace(columns={"method": "poe", "epsilon": 0.1 + 0.2, "delta": None, "adjacency": "zero-out"})
+    columns = [
+        {"method": "poe", "epsilon": epsilon, "delta": None, "adjacency": "zero-out"} for epsilon in (0.1 + 0.2, None)
+    ]
+    terms = SimpleNamespace(columns=columns[0], possible_columns=columns)
     (longest,) = longest_rows(["q\u00e4"], terms, labels)
-    for label in labels:
-        row = Release(label, terms, secrets.token_hex(RELEASE_ID_BYTES), None).as_row("q\u00e4")
+    for label, its in itertools.product(labels, columns):
+        of = SimpleNamespace(columns=its)
+        row = Release(label, of, secrets.token_hex(RELEASE_ID_BYTES), None).as_row("q\u00e4")
         assert list(row) == list(longest)
         assert len(json_text(row).encode()) <= len(json_text(longest).encode())
     assert longest["value"] in labels

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import inspect
+import itertools
 import math
 import re
 from collections.abc import Callable
+from contextlib import suppress
 from pathlib import Path
 
 import numpy as np
@@ -13,6 +15,8 @@ import pytest
 
 from contracts.wrong import fitters
 from contracts.wrong.mechanisms import NoiseOfTheMean, UnstatedVariance
+from sottovoce.errors import InputError
+from sottovoce.experts.sampling import ALL, CATEGORICAL, CELLS, SAMPLINGS, ExpertSampling
 from sottovoce.mechanisms.above_threshold import AboveThreshold
 from sottovoce.mechanisms.base import registered
 from sottovoce.mechanisms.gaussian import GaussianVector
@@ -238,3 +242,25 @@ def test_the_middle_length_of_vectors_changes_on_a_ladder():
         for rungs in answer_worlds.climbed(answer_worlds.RELATIONS[0])
     ]
     assert {1.0, -1.0} in directions
+
+
+def test_answerers_are_compared_under_every_change_that_experts_can_have():
+    possible = set()
+    for adjacency, sampling, shots, experts in itertools.product(Adjacency, (*SAMPLINGS, CELLS), (1, 4), (None, 6)):
+        rate = 0.25 if sampling == CATEGORICAL else None
+        with suppress(InputError):
+            made = ExpertSampling(shots=shots, experts=experts, sampling=sampling, rate=rate)
+            possible.add((adjacency, sampling if made.is_fresh else ALL, made.change(adjacency)))
+    compared = set()
+    for relation in answer_worlds.RELATIONS:
+        setting, made = relation.setting(4, 4, 4), relation.sampling
+        compared.add((relation.adjacency, made.sampling if made.is_fresh else ALL, setting.change))
+    assert compared == possible
+    assert len(possible) == 9
+
+
+def test_two_experts_change_together_where_one_change_reaches_two():
+    (both,) = [relation for relation in answer_worlds.RELATIONS if relation.sampling.sampling == CELLS]
+    data, pairs = answer_worlds.neighbourhoods(both, 4)
+    assert all(one[:2] == other[:2] and one[2:] != other[2:] for one, other in ((data[i], data[j]) for i, j in pairs))
+    assert {len({*world[2:]}) for world in data} == {1}

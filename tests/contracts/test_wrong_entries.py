@@ -341,6 +341,10 @@ MECHANISMS = [
 ANSWERERS = [
     pytest.param(answerers.WrongTogether, "sensitivity", "told a sensitivity of 2, and", marks=pytest.mark.slow),
     (answerers.HalvedSensitivity, "sensitivity", "told a sensitivity of 1, and scores move by 2"),
+    (answerers.BlankIsGone, "sensitivity", "(?s)told a sensitivity of 1, and scores move by 2.*zero-out, all, 4"),
+    pytest.param(
+        answerers.TwoAtMost, "sensitivity", "(?s)told a sensitivity of 2, and scores move by 4", marks=pytest.mark.slow
+    ),
     (answerers.ForgottenDelta, "composition", "costs epsilon inf at delta 0"),
     (answerers.WordsAsOften, "sensitivity", "scores move by 39"),
     (answerers.FortyWordsAtMost, "sensitivity", "they change by 197"),
@@ -432,6 +436,9 @@ ANSWERERS = [
 ]
 FITTERS = [
     pytest.param(fitters.WrongTogether, "sensitivity", "2 times the norm", marks=pytest.mark.slow),
+    pytest.param(
+        fitters.HalfOfVotes, "sensitivity", "told a sensitivity of 1, and scores move by 2", marks=pytest.mark.slow
+    ),
     (fitters.AsksUnsaid, "asks", "asks experts and does not say so"),
     (fitters.AsksUnnamed, "asks", "asks experts and does not say so"),
     (fitters.WritesIntoRecords, "draws", "read-only"),
@@ -867,6 +874,11 @@ def test_an_instance_is_checked_at_its_own_options():
 )
 def test_an_entry_may_hold_what_it_is_not_made_from(check, right):
     assert check(right).passed
+
+
+@pytest.mark.slow
+def test_a_right_fitter_may_use_the_bound_that_answers_of_experts_carry():
+    assert check_fitter(fitters.Votes).passed
 
 
 @pytest.mark.slow

@@ -159,7 +159,8 @@ def test_no_bound_stands_where_nothing_is_promised(made):
 def test_a_budget_does_not_bound_what_promises_nothing_on_any_page_of_its_ledger(made, tmp_path, capsys):
     fitted, ledger = made
     kept = {part.title: part.words for part in facts_of(fitted, ledger=ledger).sections}
-    assert kept["Other releases of the same data"] == "The budget bounds everything."
+    words = "The budget bounds everything that this ledger was charged. Another ledger of these records adds its own."
+    assert kept["Other releases of the same data"] == words
     file = str(tmp_path / "t.db")
     both = fitted_to(file), fitted_to(file, randomness=SeededRandomness(1))
     for one in both:

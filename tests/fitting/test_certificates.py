@@ -228,6 +228,18 @@ def test_a_model_that_was_not_seen_to_keep_records_apart_has_no_guarantee_and_sa
     assert holds(certificate, (certificate, one.ledger))[APART] is False
 
 
+def test_an_embedder_that_is_seen_to_mix_records_is_counted_in_the_ledger():
+    class SeenToMix(FakeScorer):
+        def embed_records(self, task, records):
+            self.isolation = Isolation.NOT_VERIFIED
+            return super().embed_records(task, records)
+
+    one = fitting(model=SeenToMix())
+    assert "no formal guarantee" in one.run().certificate.statement
+    (balance,) = one.ledger.balances()
+    assert (balance.unverified, one.ledger.verify()) == (1, [])
+
+
 # As it is read
 
 

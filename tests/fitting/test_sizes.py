@@ -136,9 +136,9 @@ def test_room_for_the_draw_and_for_the_output_is_taken_before_the_draw(tmp_path,
         taken.update({path.name: path.stat().st_size for path in out.with_name(out.name + ".partial").iterdir()})
         return start(account, ids)
 
-    def left(account, *given):
+    def left(account, *given, **isolated):
         saved.update({path.name: path.stat().st_size for path in out.with_name(out.name + ".partial").iterdir()})
-        return release(account, *given)
+        return release(account, *given, **isolated)
 
     release = Account.mark_released
     monkeypatch.setattr(Account, "begin", drawing)

@@ -278,6 +278,18 @@ def test_isolation_that_was_not_verified_stands_in_the_ledger_and_in_the_certifi
     assert "not verified" in icl.certificate(run_state, []).statement
 
 
+def test_prompts_that_are_seen_to_mix_while_they_are_read_are_counted_in_the_ledger():
+    def mixing(prompt, text):
+        model.isolation = Isolation.NOT_VERIFIED if "theft" in prompt.private_text else model.isolation
+        return likes_its_own(prompt, text)
+
+    model = FakeStepper(mixing, pieces=PIECES)
+    icl = writer(model=model)
+    run_state = icl.new_run_state()
+    list(icl.rounds(run_state=run_state))
+    assert (icl.balance.unverified, icl.ledger.verify()) == (3, [])
+
+
 def test_a_rehearsal_that_fails_says_what_was_charged(tmp_path):
     def broken(prompt, text):
         raise RuntimeError("gone")

@@ -23,6 +23,7 @@ from sottovoce.errors import BudgetExhaustedError, ModelError, ParameterError
 from sottovoce.files.checkpoint import Checkpoint
 from sottovoce.fitting.fitted import Fitted
 from sottovoce.methods.answering.answerer import AnswerPlan
+from sottovoce.models.base import Isolation
 from sottovoce.privacy.checks import asked_hash, canonical
 from sottovoce.privacy.ledger.account import Standing
 from sottovoce.privacy.ledger.run_charges import Charge, as_charged, newest_whole
@@ -306,9 +307,10 @@ class _Place:
     def released(self, content: bytes, standing: Standing | None) -> dict[str, Any]:
         """What was drawn under this charge and is whole; that it leaves is noted where it was not."""
         account = self._run.answers.account
-        if standing is not None and not standing.left and account is not None:
-            account.mark_released([self.charge.id], {self.charge.id: hashlib.sha256(content).hexdigest()})
         saved: dict[str, Any] = json.loads(content)
+        if standing is not None and not standing.left and account is not None:
+            digest, isolated = hashlib.sha256(content).hexdigest(), Isolation(saved["isolation"]).holds
+            account.mark_released([self.charge.id], {self.charge.id: digest}, isolated=isolated)
         self.release_id = saved["release_id"]
         return saved
 

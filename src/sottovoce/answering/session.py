@@ -526,11 +526,15 @@ class PrivateAnswers:
         if self.reads_by_coins:  # read again, the records would be dealt out by other coins
             begin()
         outputs = ensemble.ask(query, public.zero_shot)
-        if not self.reads_by_coins:
+        at_once = keeper is None and not self.reads_by_coins
+        if at_once:  # one entry for both: nothing is saved in between
+            account.mark_released([release_id], isolated=self.isolation.holds)
+        elif not self.reads_by_coins:
             begin()
         drawn = self._drawn(plan, outputs, public)
-        if keeper is not None:
-            account.mark_released([release_id], {release_id: keeper.save(drawn)})
+        if not at_once:
+            saved = None if keeper is None else {release_id: keeper.save(drawn)}
+            account.mark_released([release_id], saved, isolated=drawn.isolation.holds)
         return drawn
 
     def finish(self, drawn: Drawn) -> str:
@@ -627,10 +631,8 @@ class PrivateAnswers:
 
     def _begin(self, account: Account, release_id: str, keeper: Keeper | None, room: int) -> None:
         """Notes that the draw begins. What can fail for public reasons comes before it."""
-        if keeper is None:
-            account.mark_released([release_id])  # one entry for both: nothing is saved in between
-            return
-        keeper.make_room(room)
+        if keeper is not None:
+            keeper.make_room(room)
         account.begin([release_id])
 
     def _rehearse(self, plan: AnswerPlan, ensemble: WrittenEnsemble, public: PublicSide) -> None:

@@ -72,7 +72,10 @@ def show(
                 f"{b.seeded} with seeded noise"
             )
     if all(b.is_kept for b in balances):
-        put_text("Whatever is asked next, everything released stays within each budget under its adjacency.")
+        put_text(
+            "Whatever is asked next, everything released through this ledger stays within each budget under "
+            "its adjacency."
+        )
     else:
         put_text("The budget does NOT cover the releases without a guarantee; it bounds the others alone.")
 

@@ -2,7 +2,7 @@
 
 A unit goes into a batch of its own label by a coin of its own, so it is in one batch, alone in its slot. A change of
 the data touches the slots that table 2.2 says for own slots: one drop under add-remove; under replace-one a swap in one
-batch or, where the label changes, a drop in each of two, which costs less than the swap that is charged
+batch or, where the label changes, a drop in each of two, which costs no more than the swap that is charged
 (``methods.decoding``). How many units a batch has is private; what it writes is divided by a public number.
 
 Guarantee   A unit's batch is a function of that unit and of a coin that looks at nothing (specification 2.2, 5.10).

@@ -390,10 +390,13 @@ class Fitting:
         saved = hashlib.sha256(content := fitted.to_bytes()).hexdigest()
         if checkpoint is not None:
             checkpoint.save_bytes(_DRAWN, self._seal(run_state, content) + content, _LOST, LostDrawError)
-        self._account.mark_released(
-            [reservation.release_id], {reservation.release_id: f"{saved} {fitted.content_sha256}"}
-        )
+        self._note_released(reservation.release_id, saved, fitted)
         return fitted
+
+    def _note_released(self, release_id: str, saved: str, fitted: Fitted) -> None:
+        """Notes that a fit leaves: the hash of what was saved, and of what the file holds."""
+        isolated = Isolation(fitted.certificate.isolation).holds
+        self._account.mark_released([release_id], {release_id: f"{saved} {fitted.content_sha256}"}, isolated=isolated)
 
     def _saved(self, checkpoint: Checkpoint | None, run_state: Mapping[str, str], standing: Standing) -> Fitted:
         """What was drawn before the run was stopped, where it is whole on the disk: it is the draw that leaves."""
@@ -410,8 +413,7 @@ class Fitting:
             )
         fitted = Fitted.from_bytes(content, checkpoint.out.name if checkpoint else "")
         if not standing.left:
-            release_id = _id_of(run_state)
-            self._account.mark_released([release_id], {release_id: f"{digest} {fitted.content_sha256}"})
+            self._note_released(_id_of(run_state), digest, fitted)
         return fitted
 
     def _seal(self, run_state: Mapping[str, str], content: bytes) -> bytes:

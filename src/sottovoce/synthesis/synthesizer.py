@@ -549,8 +549,9 @@ class Synthesizer:
         And that the model had been seen to mix prompts when it was drawn, which a run that goes on elsewhere must know.
         """
         rows = [row for part in self._unfolded(1, texts, again=False) for row in part.rows]
-        mixed = f" {MIXED}" if any(text.get(MIXED) for text in texts) else ""
-        self._account.mark_released([charge.id], {charge.id: f"{saved} {rows_hash(rows)}{mixed}"})
+        mixed = any(text.get(MIXED) for text in texts)
+        content = f"{saved} {rows_hash(rows)}" + (f" {MIXED}" if mixed else "")
+        self._account.mark_released([charge.id], {charge.id: content}, isolated=not mixed)
 
     @cached_property
     def _grammar(self) -> Grammar | None:

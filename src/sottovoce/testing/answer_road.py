@@ -14,6 +14,7 @@ from typing import Any, Final, final
 import numpy as np
 
 from sottovoce.errors import InputError, ModelError
+from sottovoce.experts.sampling import CELLS
 from sottovoce.experts.written import WrittenEnsemble, WrittenOutputs
 from sottovoce.methods.answering.answerer import Answerer, AnswerPlan, PublicSide
 from sottovoce.methods.base import Price
@@ -59,7 +60,7 @@ def road(answerer: Answerer, subject: str, report: Report, price: Price) -> None
     for relation in worlds.RELATIONS:
         public = worlds.public_side(len(worlds.POOL), worlds.Writing())
         plan, experts = _planned(answerer, relation, price, public)
-        if plan is None:
+        if plan is None or plan.setting.sampling.sampling == CELLS:  # those are placed by a clustering
             continue
         setting, where = plan.setting, str(relation)
         with must_not_raise("road", subject, "an answer from records", where):

@@ -15,11 +15,11 @@ from typing import Any, Final, final
 import numpy as np
 
 from sottovoce.experts.keywords import universe_of
-from sottovoce.experts.sampling import CATEGORICAL, WITHOUT_REPLACEMENT, ExpertSampling
+from sottovoce.experts.sampling import CATEGORICAL, CELLS, WITHOUT_REPLACEMENT, ExpertSampling
 from sottovoce.experts.written import WrittenOutputs
 from sottovoce.methods.answering.answerer import AnswerSetting, PublicSide
 from sottovoce.models.base import FloatArray, WritingRequest
-from sottovoce.privacy.unit import Adjacency
+from sottovoce.privacy.unit import Adjacency, is_drop
 from sottovoce.testing.ladders import TOP, counted, is_alone, ladders
 
 World = tuple[str | None, ...]
@@ -147,8 +147,11 @@ RELATIONS: Final = (
     Relation(_AR, ExpertSampling(), counted=False),
     Relation(_RO, ExpertSampling(shots=2, experts=1, sampling=WITHOUT_REPLACEMENT), population=8),
     Relation(_AR, ExpertSampling(shots=2, experts=1, sampling=CATEGORICAL, rate=0.25)),
+    Relation(_ZO, ExpertSampling(shots=4, experts=1)),
+    Relation(_RO, ExpertSampling(shots=2, experts=1, sampling=CATEGORICAL, rate=0.25)),
+    Relation(_RO, ExpertSampling(shots=4, experts=1, sampling=CELLS)),
 )
-"""Every adjacency and change type that experts which write can have, and both samplings."""
+"""Every adjacency with every change type that experts which write can have, and both samplings under each."""
 
 
 Neighbourhood = tuple[list[World], list[tuple[int, int]]]
@@ -161,7 +164,7 @@ def sharpest(relation: Relation, experts: int) -> Neighbourhood:
 
 
 def neighbourhoods(relation: Relation, experts: int) -> Neighbourhood:
-    """Worlds of so many experts, one of which changes, with the pairs among them that are neighbours.
+    """Worlds of so many experts, of which one changes, or two alike, with the pairs among them that are neighbours.
 
     Where a text can be replaced, every two are; a change may turn an expert into a null one, too. Where an expert only
     comes or goes, its neighbour is the world in which it is null, or not there where the number is private.
@@ -170,20 +173,20 @@ def neighbourhoods(relation: Relation, experts: int) -> Neighbourhood:
 
 
 def _neighbourhood(relation: Relation, experts: int, texts: Sequence[str | None]) -> Neighbourhood:
-    others = SMALL if experts <= len(REST) else REST
-    rest = tuple(others[number % len(others)] for number in range(experts - 1))
-    worlds: list[World] = [(*rest, text) for text in texts]
+    others, change = SMALL if experts <= len(REST) else REST, relation.setting(experts, 4, 4).change
+    rest = tuple(others[number % len(others)] for number in range(experts - change.rows))
+    worlds: list[World] = [(*rest, *(text,) * change.rows) for text in texts]
     null = len(worlds) - 1
     if not relation.counted:
         worlds[null] = rest
-    if relation.setting(experts, 4, 4).change.widths > 1:
+    if not is_drop(change):
         return worlds, [(i, j) for i in range(len(worlds)) for j in range(i)]
     return worlds, [(i, null) for i in range(null)]
 
 
 def climbed(relation: Relation) -> Iterator[list[World]]:
     """Worlds in which ever fewer experts write one text, each a change away from the next."""
-    swaps = relation.setting(TOP, 4, 4).change.widths > 1
+    swaps = not is_drop(relation.setting(TOP, 4, 4).change)
     for said, other in CLIMBED:
         for rungs in ladders(said, other, None, swaps=swaps, comes=not relation.counted):
             if said == CLIMBED[0][0] or not is_alone(rungs, NULLS):

@@ -296,7 +296,8 @@ class WorldSums:
         records = PrivateRecords([*rows, *blanks], source="a world", synthetic=True)
         records = records.with_public_size() if adjacency.size_is_public else records
         ensemble = Ensemble(records, task, model, Partition(), adjacency)
-        return ensemble.ask(queries, bare_scores(model, task, queries))
+        said = ensemble.ask(queries, bare_scores(model, task, queries))
+        return [ExpertOutputs(each._rows, self._setting.change, adjacency, each.public) for each in said]
 
 
 def block_of(world: World, dimension: int) -> Block:

@@ -27,6 +27,7 @@ from sottovoce.privacy.accounting.renyi import rho_of_budget
 from sottovoce.privacy.aggregates import Counts, ItemCounts, Scores, VectorSum
 from sottovoce.privacy.events import BoundedRange, ComposedDpEvent, NoOpDpEvent, PureDP, SelfComposedDpEvent, ZCDpEvent
 from sottovoce.privacy.parameters import Epsilon
+from sottovoce.privacy.unit import Adjacency
 from sottovoce.randomness import SeededRandomness
 
 
@@ -140,6 +141,29 @@ class HalvedSensitivity(OneKeyword):
     def counts(self, experts, public):
         right = experts.keyword_counts(public.universe)
         return Scores(right.values, sensitivity=max(1, right.sensitivity // 2), adjacency=right.adjacency)
+
+
+@dataclass(frozen=True)
+class BlankIsGone(OneKeyword):
+    """Under zero-out an expert only goes, it says, also where experts have several units."""
+
+    name = "blank-is-gone"
+
+    def counts(self, experts, public):
+        counts = experts.keyword_counts(public.universe)
+        goes = counts.adjacency is Adjacency.ZERO_OUT
+        return Scores(counts.values, sensitivity=1 if goes else counts.sensitivity, adjacency=counts.adjacency)
+
+
+@dataclass(frozen=True)
+class TwoAtMost(OneKeyword):
+    """A change replaces one text at most, it says, also where a unit moves from one expert to another."""
+
+    name = "two-at-most"
+
+    def counts(self, experts, public):
+        counts = experts.keyword_counts(public.universe)
+        return Scores(counts.values, sensitivity=min(2, counts.sensitivity), adjacency=counts.adjacency)
 
 
 @dataclass(frozen=True)

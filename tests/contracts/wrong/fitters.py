@@ -1260,3 +1260,30 @@ class WritesIntoRecords(Means):
 
     def rule(self, setting, private):
         return _InPlace(setting.labels, setting.dimension)
+
+
+@dataclass(frozen=True)
+class Votes(LabelPublic):
+    """Right: public texts with the labels that experts vote for, by the bound that the votes carry."""
+
+    name = "votes"
+
+    def fit(self, plan, private, public, randomness):
+        asked = self.questions(plan, public)
+        mechanism = Exponential(self._answer(plan.setting.change).eta)
+        labels = [mechanism.select(self.votes(each), randomness) for each in private.ask(asked)]
+        return DemonstrationSupport(tuple(Example(text, label) for text, label in zip(asked, labels, strict=True)))
+
+    def votes(self, experts):
+        return experts.votes()
+
+
+@dataclass(frozen=True)
+class HalfOfVotes(Votes):
+    """Tells half of the bound where a vote is replaced."""
+
+    name = "half-of-votes"
+
+    def votes(self, experts):
+        found = experts.votes()
+        return Scores(found.values, sensitivity=max(1, found.sensitivity // 2), adjacency=found.adjacency)

@@ -1223,6 +1223,36 @@ MUTANTS = [
         ("tests/contracts/test_wrong_entries.py::test_a_wrong_method_is_noticed",),
     ),
     Mutant(
+        "experts-under-zero-out-have-one-unit",
+        "answerers are not compared under zero-out where a text is replaced",
+        "testing/answer_worlds.py",
+        "    Relation(_ZO, ExpertSampling(shots=4, experts=1)),\n",
+        "",
+        (
+            "tests/contracts/test_worlds_of_contracts.py::test_answerers_are_compared_under_every_change_that_experts_can_have",
+            "tests/contracts/test_wrong_entries.py::test_a_wrong_answerer_is_noticed[BlankIsGone--]",
+        ),
+    ),
+    Mutant(
+        "two-experts-change-as-one",
+        "where a change reaches two experts, one of them changes in an answerer's worlds",
+        "testing/answer_worlds.py",
+        "    worlds: list[World] = [(*rest, *(text,) * change.rows) for text in texts]\n",
+        "    worlds: list[World] = [(*rest, *SMALL[: change.rows - 1], text) for text in texts]\n",
+        (
+            "tests/contracts/test_worlds_of_contracts.py::test_two_experts_change_together_where_one_change_reaches_two",
+            "tests/contracts/test_wrong_entries.py::test_a_wrong_answerer_is_noticed[TwoAtMost--]",
+        ),
+    ),
+    Mutant(
+        "experts-of-fits-change-by-one",
+        "answers of experts carry the bound of one unit where two change, so that a right fitter is refused",
+        "testing/fit_worlds.py",
+        "        return [ExpertOutputs(each._rows, self._setting.change, adjacency, each.public) for each in said]\n",
+        "        return said\n",
+        ("tests/contracts/test_wrong_entries.py::test_a_right_fitter_may_use_the_bound_that_answers_of_experts_carry",),
+    ),
+    Mutant(
         "one-form-of-a-word",
         "an answerer may show a keyword in the form that more texts have, by their true number",
         "testing/answer_worlds.py",

@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import math
+import re
 from itertools import pairwise
+from pathlib import Path
 
 import numpy as np
 import pytest
 
 from sottovoce.errors import ParameterError
+from sottovoce.mechanisms.rounded_gaussian import RoundedGaussian
 from sottovoce.privacy.accounting.accountant import RdpAccountant
 from sottovoce.privacy.accounting.groups import epsilon_delta_of_group, scaled_to_group
 from sottovoce.privacy.accounting.profiles import profile_of
@@ -123,3 +126,14 @@ def test_what_does_not_scale_by_a_rule_is_refused_by_name():
             scaled_to_group(PureDP(1.0), units)
     with pytest.raises(ParameterError, match=r"epsilon is -1\.0"):
         epsilon_delta_of_group(-1.0, 0.0, 2)
+
+
+def test_the_page_says_what_records_of_one_person_cost_together_under_gaussian_noise():
+    said = Path(__file__).parents[3].joinpath("docs/guarantees.md").read_text("utf-8")
+    (two, five) = map(
+        float, re.findall(r"two records of one person have epsilon (\d+\.\d+) .* and five (\d+\.\d+)", said)[0]
+    )
+    noise = RoundedGaussian.for_budget(4, 1e-6).event
+    for units, figure in ((2, two), (5, five)):
+        found = RdpAccountant(Adjacency.REPLACE_ONE).compose(scaled_to_group(noise, units)).report(1e-6).epsilon
+        assert found <= figure < found + 0.1

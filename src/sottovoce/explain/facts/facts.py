@@ -291,7 +291,11 @@ def _others(c: Any, ledger: Ledger | None) -> Section:
         ("releases with seeded noise", str(balance.seeded)),
         ("adjacency and unit", f"{balance.adjacency.value}, '{balance.unit}'"),
     ]
-    words = "The budget bounds everything." if balance.is_kept else "The budget does NOT bound everything: see above."
+    words = "The budget does NOT bound everything: see above."
+    if balance.is_kept:
+        words = (
+            "The budget bounds everything that this ledger was charged. Another ledger of these records adds its own."
+        )
     return Section(title, rows, words)
 
 

@@ -22,7 +22,7 @@ from sottovoce.privacy.ledger.balance import Balance, balance_of
 from sottovoce.privacy.ledger.caps import GROUP, budget_of, caps_of, charge, refuse_unnamed
 from sottovoce.privacy.ledger.database import Database
 from sottovoce.privacy.ledger.filter import FAILURE_SCALE, Cap, Cost, price
-from sottovoce.privacy.ledger.history import NOT_VERIFIED_NOTE, Entry, append, carry_out, detail_of
+from sottovoce.privacy.ledger.history import NOT_VERIFIED_NOTE, Entry, append, carry_out, charged, detail_of
 from sottovoce.privacy.ledger.refusal import refuse
 from sottovoce.privacy.ledger.schema import DATA_SET, ENTRY, SECRET
 from sottovoce.privacy.ledger.secret import RECORDS, data_hash, keyed
@@ -201,7 +201,9 @@ class Account:
                     )
             append(connection, [Entry(self._number, "draw", release_id) for release_id in release_ids])
 
-    def mark_released(self, release_ids: Sequence[str], content: Mapping[str, str] | None = None) -> None:
+    def mark_released(
+        self, release_ids: Sequence[str], content: Mapping[str, str] | None = None, *, isolated: bool = True
+    ) -> None:
         """Notes durably that these answers leave; they can never be drawn again.
 
         Where ``begin`` was not called it is called before the draw, and stands for both.
@@ -210,6 +212,8 @@ class Account:
             release_ids: The answers.
             content: For some of them a hash of what leaves, so that a copy set aside before a crash can be told from a
                 draw that never left.
+            isolated: Whether the model, once it had read records, was still seen to keep experts apart. What was not is
+                counted among those of ``Balance.unverified``, as where it was known before the charge.
 
         Raises:
             LedgerMismatchError: One of them was never charged, or was released already; then none of them may leave.
@@ -227,6 +231,9 @@ class Account:
                 if not any(entry.data_set == self._number for entry in entries):
                     raise LedgerMismatchError(f"The release id {release_id!r} was never charged.")
             details = {release_id: {"content": text} for release_id, text in (content or {}).items()}
+            found = [] if isolated else [each for each in release_ids if _was_isolated(past[each])]
+            for release_id in found:
+                details.setdefault(release_id, {})["note"] = NOT_VERIFIED_NOTE
             append(
                 connection,
                 [
@@ -234,6 +241,9 @@ class Account:
                     for release_id in release_ids
                 ],
             )
+            if found:
+                raised = {"unverified": DATA_SET.c.unverified + len(found)}
+                carry_out(connection, sa.update(DATA_SET).where(DATA_SET.c.id == self._number).values(**raised))
 
     def standing(self, prefix: str) -> dict[str, Standing]:
         """Every charge to this data set whose id begins like this, and how it stands."""
@@ -354,6 +364,11 @@ def secrets_in(connection: sa.Connection, data_set: int) -> dict[str, str]:
 
 def _used(release_id: str) -> LedgerMismatchError:
     return LedgerMismatchError(f"The release id {release_id!r} was used before. An answer leaves once; use a new id.")
+
+
+def _was_isolated(entries: Sequence[Any]) -> bool:
+    """Whether an id was charged for a model that was seen to keep experts apart."""
+    return any(entry.kind == "reserve" and not charged(entry.detail).unverified for entry in entries)
 
 
 def _require_different(release_ids: Sequence[str]) -> None:

@@ -18,7 +18,16 @@ from typing import Any, Final
 from sottovoce.errors import SottoError
 from sottovoce.privacy.ledger.budget import Budget
 from sottovoce.privacy.ledger.filter import Cost
-from sottovoce.privacy.ledger.history import GENESIS, History, charged, detail_of, hash_of, price_of, read_head
+from sottovoce.privacy.ledger.history import (
+    GENESIS,
+    NOT_VERIFIED_NOTE,
+    History,
+    charged,
+    detail_of,
+    hash_of,
+    price_of,
+    read_head,
+)
 from sottovoce.privacy.ledger.schema import CAP, DATA_SET, SCHEMA_VERSION
 from sottovoce.privacy.ledger.secret import RECORDS, keyed, moved_hash
 
@@ -238,6 +247,8 @@ class Replay:
         if self._paid.get(entry["release_id"]) != entry["data_set"]:
             self._wrong(entry, "releases an answer that was not paid for, or released before")
         self._paid[entry["release_id"]] = -1
+        if NOT_VERIFIED_NOTE in str(detail_of(entry["detail"]).get("note")):
+            self.data_sets[entry["data_set"]]["unverified"] += 1
 
     def _check_cap(self, entry: Mapping[str, Any], story: dict[str, Any], data_set: dict[str, Any]) -> None:
         caps = _budget(story, data_set).caps
