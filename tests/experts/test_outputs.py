@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+import warnings
 
 import numpy as np
 import pytest
@@ -95,6 +96,14 @@ def test_an_expert_without_a_finite_best_label_is_null_and_adds_nothing(mode, ro
         outputs(beside, RO).clipped_sum(2.0, mode).values.tolist()
         == outputs(beside[:1], RO).clipped_sum(2.0, mode).values.tolist()
     )
+
+
+@every_mode
+def test_a_row_wider_than_floating_point_warns_of_nothing(mode):
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")  # only a record can have made a model say such a row
+        found = outputs([[1.7e308, -1.7e308, 1.6e308]], AR).clipped_sum(2.0, mode).values.tolist()
+    assert found == ([0, -2048, 0] if mode == "vocabulary" else [0, -2048, -2048])
 
 
 @every_mode

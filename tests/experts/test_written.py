@@ -217,6 +217,43 @@ def test_a_prompt_on_which_the_writer_fails_is_one_null_expert():
     assert np.isfinite(said.vectors_without_noise()[[0, 1, 2, 4, 5]]).all()
 
 
+class Raising:
+    """A writer of somebody's own that raises where one prompt cannot be answered, and gives no text for any."""
+
+    name, isolation, longest = "raising", Isolation.BY_CONSTRUCTION, None
+
+    def write(self, requests, *, tokens):
+        return [failing("answer 3", ValueError)(request) for request in requests]
+
+
+class RaisingEmbedder(FakeScorer):
+    def embed_records(self, task, records):
+        if any("answer 2" in text for record in records for text in record.values()):
+            raise ValueError(str(records))
+        return super().embed_records(task, records)
+
+
+def test_a_prompt_on_which_a_writer_or_an_embedder_raises_for_all_is_one_null_expert():
+    said = ensemble(ROWS, Raising(), embedder=RaisingEmbedder()).ask(QUERY, "nobody")
+    assert said.texts_without_noise() == [f"answer {n}" if n != 3 else None for n in range(6)]
+    assert np.isnan(said.vectors_without_noise()).all(axis=1).tolist() == [False, False, True, True, False, False]
+
+
+def test_a_text_that_changes_what_the_embedder_says_to_everybody_is_noticed():
+    class Broken(FakeScorer):
+        broken = False
+
+        def embed_records(self, task, records):
+            self.broken = True
+            return super().embed_records(task, records)
+
+        def embed_questions(self, task, queries):
+            return super().embed_questions(task, queries) + self.broken
+
+    with pytest.raises(ModelError, match="withheld"):
+        ensemble(ROWS, FakeWriter(echo), embedder=Broken()).ask(QUERY, "nobody")
+
+
 def test_a_failure_that_experts_share_leaves_no_outputs_and_quotes_nothing():
     with pytest.raises(ModelError) as failed:
         ensemble(ROWS, FakeWriter(failing("answer 3", MemoryError))).ask(QUERY)
@@ -273,7 +310,7 @@ class Wrong:
 @pytest.mark.parametrize("texts", [lambda asked: ["x"] * (len(asked) - 1), lambda asked: [b"x"] * len(asked)])
 def test_another_number_of_texts_is_no_answer(texts):
     with pytest.raises(ModelError, match="failed while it read"):
-        ensemble(ROWS, Wrong(texts)).ask(QUERY)
+        ensemble(ROWS, Wrong(texts)).ask(QUERY, "nobody")
 
 
 def test_all_records_in_one_prompt_is_one_expert():

@@ -19,7 +19,7 @@ from sottovoce.files.checkpoint import Checkpoint
 from sottovoce.fitting.fit import Fitting, _Private
 from sottovoce.fitting.fitted import Fitted
 from sottovoce.methods.class_means import ClassMeans
-from sottovoce.models.fake import FakeScorer, words_hashed
+from sottovoce.models.fake import FakeScorer, one_shot, words_hashed
 from sottovoce.privacy.events import ApproximateDP
 from sottovoce.privacy.ledger.budget import Budget
 from sottovoce.privacy.ledger.ledger import Account, Ledger
@@ -303,6 +303,19 @@ def test_a_model_that_fails_on_every_text_fails_before_the_charge(tmp_path):
     assert kinds(Ledger(place)) == []
 
 
+@pytest.mark.parametrize("fails", [lambda: [float("nan")] * len(WORDS), lambda: 1 / 0])
+def test_a_question_for_experts_that_the_bare_model_cannot_read_fails_before_the_charge(tmp_path, fails):
+    pool = [*WORDS.values(), "a text that is too long"]
+
+    def scores(task, context, query):
+        return fails() if query["text"] == pool[-1] else one_shot(task, context, query)
+
+    place = str(tmp_path / "notes.db")
+    with pytest.raises(ModelError, match=r"public text.* Nothing was charged"):
+        fit(model=FakeScorer(scores), method="label-public", pool=pool, ledger=place)
+    assert kinds(Ledger(place)) == []
+
+
 def test_a_model_that_fails_on_the_records_leaves_the_charge_and_the_run_goes_on_later(tmp_path):
     place, out, secret = str(tmp_path / "notes.db"), tmp_path / "a.sotto", marker()
     model = failing(lambda text: "card 7" in text, MemoryError(secret))
@@ -337,7 +350,7 @@ def test_no_private_text_shows_in_what_a_fit_is_and_leaves(adjacency, tmp_path, 
     told: list[int] = []
     fitted = one.run(on_units=told.append)
     assert sum(told) == 9
-    private = _Private(one, ())
+    private = _Private(one, (), np.empty((0, 2)))
     hunt(private, [secret, group])
     for face in (repr(one), repr(fitted), repr(one.plan), str(fitted.certificate), fitted.statement, repr(one.terms)):
         search(face, [secret, group], "a face of a fit")

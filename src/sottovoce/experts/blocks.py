@@ -95,6 +95,17 @@ class BlockReader:
         self.require_sound()
         return sums
 
+    def vectors(self, records: Sequence[Query]) -> FloatArray:
+        """Embeds records, shape (records, dimension), then looks at the embedder. A private read, like ``block``.
+
+        Raises:
+            ModelError: The model does not answer as before.
+            BaseException: What records share failed.
+        """
+        found = self._embedded(records)
+        self.require_sound()
+        return found if self._compact is None else self._compact.unfolded(found)
+
     def require_sound(self) -> None:
         """Looks whether the embedder answers public questions as it did.
 

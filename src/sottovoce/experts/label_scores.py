@@ -167,10 +167,11 @@ def normalized(rows: FloatArray, normalization: str) -> FloatArray:
     """Log-probabilities at most 0, row by row: over the labels, as given, or relative to the best label."""
     if normalization == "vocabulary":
         return np.minimum(rows, 0.0)
-    best = rows.max(axis=1, keepdims=True)
+    with np.errstate(over="ignore"):  # a warning would tell that a record made a model say such a number
+        below = rows - rows.max(axis=1, keepdims=True)
     if normalization == "max":
-        return np.asarray(rows - best)
-    return np.asarray(rows - best - np.log(np.exp(rows - best).sum(axis=1, keepdims=True)))
+        return np.asarray(below)
+    return np.asarray(below - np.log(np.exp(below).sum(axis=1, keepdims=True)))
 
 
 def calibrated(scores: FloatArray, content_free: int) -> FloatArray:

@@ -16,6 +16,7 @@ from typing import Any, Final, Protocol, final
 import numpy as np
 
 from sottovoce.errors import ModelError, ParameterError
+from sottovoce.experts.blocks import BlockReader
 from sottovoce.experts.cells import Cells, nearest_of_each_cell
 from sottovoce.experts.embeddings import keyword_counts, sum_of_clipped
 from sottovoce.experts.ensemble import stable_id
@@ -23,6 +24,7 @@ from sottovoce.experts.keywords import keywords_of
 from sottovoce.experts.reading import of_shape, withheld
 from sottovoce.experts.sampling import ALL, CELLS, ExpertSampling
 from sottovoce.models.base import Embedder, FloatArray, Isolation, Writer, WritingRequest
+from sottovoce.models.failures import OwnFailure
 from sottovoce.parameters import COUNT
 from sottovoce.privacy.aggregates import Scores, VectorSum
 from sottovoce.privacy.points import PrivatePoints
@@ -33,6 +35,8 @@ from sottovoce.tasks import Query, Task
 
 TEXTS: Final = Task(labels=["yes", "no"], name="texts", query="{text}", example="{text} {label}")
 """What an embedder is told of a text that stands by itself."""
+SOUND: Final[Sequence[Query]] = ({"text": "What can be done about it?"},)
+"""What an embedder is asked before and behind the texts of experts: they may not change what it says."""
 _SAME: Final = (Isolation.BY_CONSTRUCTION, Isolation.TESTED)
 """Writers that say the same to the same request."""
 
@@ -340,12 +344,26 @@ class WrittenEnsemble(Opaque):
         asked = [request for request in requests if request is not None]
 
         def write() -> list[str | None]:
-            said = _one_each(self._writer.write(asked, tokens=self._tokens), len(asked)) if asked else []
+            said = self._said(asked, bare, rehearsed) if asked else []
             self._require_sound(bare, rehearsed)
             return said
 
         said = iter(withheld(self._writer, write))
         return [None if request is None else next(said) for request in requests]
+
+    def _said(self, asked: Sequence[WritingRequest], bare: WritingRequest, rehearsed: str | None) -> list[str | None]:
+        """A text for every request; where they cannot be answered together each is answered by itself."""
+        with OwnFailure():
+            return _one_each(self._writer.write(asked, tokens=self._tokens), len(asked))
+        said: list[str | None] = []
+        for request in asked:
+            text: str | None = None
+            with OwnFailure() as own:
+                (text,) = _one_each(self._writer.write([request], tokens=self._tokens), 1)
+            if own.failed:
+                self._require_sound(bare, rehearsed)
+            said.append(text)
+        return said
 
     def _require_sound(self, bare: WritingRequest, rehearsed: str | None) -> None:
         """A record that breaks the writer would silence everybody, or change what they say."""
@@ -361,10 +379,8 @@ class WrittenEnsemble(Opaque):
         said = [index for index, text in enumerate(texts) if text is not None]
         if said:
             asked: list[Query] = [{"text": str(texts[index])} for index in said]
-            vectors[said] = withheld(
-                embedder,
-                lambda: of_shape(embedder.embed_records(TEXTS, asked), (len(said), embedder.dimension)),
-            )
+            reader = BlockReader(embedder, TEXTS, SOUND)
+            vectors[said] = withheld(embedder, lambda: reader.vectors(asked))
         return vectors
 
 

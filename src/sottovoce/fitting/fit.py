@@ -366,6 +366,7 @@ class Fitting:
         if questions and not self.plan.fitter.asks_experts:
             name = self.plan.fitter.name
             raise AssertionError(f"{name} asks experts and does not say so (asks_experts). Nothing was charged.")
+        bare = self._bare(questions)
         reservation = self._reservation(run_state, standing)
         try:
             self._start(rules)
@@ -376,7 +377,7 @@ class Fitting:
         finally:
             if self._engine is not None:
                 self._engine.close()
-        private = _Private(self, questions)
+        private = _Private(self, questions, bare)
         if checkpoint is not None:  # whether it can be saved must not follow from what was drawn
             checkpoint.make_room(_SEAL + self._bounds.size, self._last_room)
         self._account.begin([reservation.release_id])
@@ -518,10 +519,32 @@ class Fitting:
 
     def _rehearsed(self) -> PublicInputs:
         """The public side, worked out before the charge: what fails for everybody fails here."""
+        vectors, _ = self._of_public_texts(
+            lambda: [self._embedded(texts) for texts in (self._pool, self._public_texts)]
+        )
+        self._bare(self._public_texts, finite=False)
+        return PublicInputs(
+            self.task, self.model, self.embedder, self._pool, vectors,
+            lambda queries: bare_scores(self.model, self.task, queries), self._rehearsed_writer(),
+        )  # fmt: skip
+
+    def _bare(self, questions: Sequence[Query], *, finite: bool = True) -> FloatArray:
+        """What the model says to public questions before it reads a record, shape (questions, labels)."""
+        if not questions:
+            return np.empty((0, len(self.task.labels)))
+        (scores,) = self._of_public_texts(lambda: [bare_scores(self.model, self.task, questions)], finite=finite)
+        return scores
+
+    def _of_public_texts(
+        self, work: Callable[[], Sequence[FloatArray]], *, finite: bool = True
+    ) -> Sequence[FloatArray]:
+        """Lets a model work on public texts, before the charge.
+
+        Raises:
+            ModelError: It failed, or gave numbers that are not finite. Nothing was charged.
+        """
         try:
-            vectors, probed = (self._embedded(texts) for texts in (self._pool, self._public_texts))
-            if self._public_texts:
-                bare_scores(self.model, self.task, self._public_texts)
+            found = work()
         except SottoError:
             raise
         except BaseException as error:
@@ -530,15 +553,12 @@ class Fitting:
             raise ModelError(
                 f"The model {self.model.name} failed on public texts ({type(error).__name__}). Nothing was charged."
             ) from error
-        if not (np.isfinite(vectors).all() and np.isfinite(probed).all()):
+        if finite and not all(np.isfinite(numbers).all() for numbers in found):
             raise ModelError(
                 f"The model {self.model.name} gave numbers that are not finite for a public text. Nothing was charged. "
                 "Leave that text out, or check the model's weights."
             )
-        return PublicInputs(
-            self.task, self.model, self.embedder, self._pool, vectors,
-            lambda queries: bare_scores(self.model, self.task, queries), self._rehearsed_writer(),
-        )  # fmt: skip
+        return found
 
     def _embedded(self, texts: Sequence[Query]) -> FloatArray:
         """Vectors of public texts; those of the bundled pool ship for the default encoder."""
@@ -631,9 +651,9 @@ class _Private(Opaque):
 
     __slots__ = ("_answers", "_fitting", "_questions")
 
-    def __init__(self, fitting: Fitting, questions: Sequence[Query]) -> None:
+    def __init__(self, fitting: Fitting, questions: Sequence[Query], bare: FloatArray) -> None:
         self._fitting, self._questions = fitting, list(questions)
-        self._answers = _asked(fitting, self._questions) if self._questions else []
+        self._answers = _asked(fitting, self._questions, bare) if self._questions else []
 
     def sum_of(self, rule: SumRule) -> IntArray:
         """The sum of all units' contributions by a rule."""
@@ -646,10 +666,10 @@ class _Private(Opaque):
         return self._answers
 
 
-def _asked(fitting: Fitting, questions: Sequence[Query]) -> Sequence[ExpertOutputs]:
+def _asked(fitting: Fitting, questions: Sequence[Query], bare: FloatArray) -> Sequence[ExpertOutputs]:
     ensemble = Ensemble(fitting._records, fitting.task, fitting.model, Partition(), fitting.adjacency)
     try:
-        return ensemble.ask(questions, bare_scores(fitting.model, fitting.task, questions))
+        return ensemble.ask(questions, bare)
     finally:
         ensemble.close()
 

@@ -12,6 +12,104 @@ _HIDDEN = "tests/models/huggingface/test_hidden_states.py::"
 
 MUTANTS = [
     Mutant(
+        "isolation-lost-in-the-read-is-not-counted",
+        "the ledger counts releases of a model that mixes records only where that was known before the charge",
+        "privacy/ledger/account.py",
+        "        found = [] if isolated else [each for each in release_ids if _was_isolated(past[each])]\n",
+        "        found = []\n",
+        ("tests/test_session.py::test_what_a_model_is_seen_to_do_while_it_reads_records_stands_in_the_answer",),
+    ),
+    Mutant(
+        "isolation-lost-in-the-read-is-not-told",
+        "an answer's release entry says nothing of what its model was seen to do while it read records",
+        "session.py",
+        "            self._account.mark_released(ids, isolated=terms.isolation.holds)\n",
+        "            self._account.mark_released(ids)\n",
+        ("tests/test_session.py::test_what_a_model_is_seen_to_do_while_it_reads_records_stands_in_the_answer",),
+    ),
+    Mutant(
+        "isolation-lost-in-a-long-answer-is-not-told",
+        "a long answer's release entry says nothing of what its writer was seen to do while it read records",
+        "answering/session.py",
+        "            account.mark_released([release_id], saved, isolated=drawn.isolation.holds)\n",
+        "            account.mark_released([release_id], saved)\n",
+        ("tests/answering/test_session.py::test_a_writer_that_is_seen_to_mix_prompts_of_experts_stands_in_the_ledger",),
+    ),
+    Mutant(
+        "isolation-lost-in-a-fit-is-not-told",
+        "a fit's release entry says nothing of what its embedder was seen to do while it read records",
+        "fitting/fit.py",
+        "        isolated = Isolation(fitted.certificate.isolation).holds\n",
+        "        isolated = True\n",
+        ("tests/fitting/test_certificates.py::test_an_embedder_that_is_seen_to_mix_records_is_counted_in_the_ledger",),
+    ),
+    Mutant(
+        "isolation-lost-in-synthesis-is-not-told",
+        "a round's release entry counts nothing where prompts were seen to mix while they were read",
+        "synthesis/synthesizer.py",
+        "self._account.mark_released([charge.id], {charge.id: content}, isolated=not mixed)",
+        "self._account.mark_released([charge.id], {charge.id: content})",
+        (
+            "tests/synthesis/test_synthesizer.py::"
+            "test_prompts_that_are_seen_to_mix_while_they_are_read_are_counted_in_the_ledger",
+        ),
+    ),
+    Mutant(
+        "a-prompt-that-raises-fails-every-expert",
+        "a writer that raises on one expert's prompt fails the whole answer behind its charge",
+        "experts/written.py",
+        "        with OwnFailure():\n"
+        "            return _one_each(self._writer.write(asked, tokens=self._tokens), len(asked))\n",
+        "        return _one_each(self._writer.write(asked, tokens=self._tokens), len(asked))\n",
+        (
+            "tests/experts/test_written.py::"
+            "test_a_prompt_on_which_a_writer_or_an_embedder_raises_for_all_is_one_null_expert",
+        ),
+    ),
+    Mutant(
+        "an-embedder-that-a-text-changed",
+        "nobody looks whether an embedder still says the same of public texts once it has read an expert's",
+        "experts/blocks.py",
+        "        found = self._embedded(records)\n        self.require_sound()\n",
+        "        found = self._embedded(records)\n",
+        ("tests/experts/test_written.py::test_a_text_that_changes_what_the_embedder_says_to_everybody_is_noticed",),
+    ),
+    Mutant(
+        "bare-answers-behind-the-charge",
+        "what the model says to a fit's questions without records may be no number, which is found behind the charge",
+        "fitting/fit.py",
+        "        bare = self._bare(questions)\n",
+        "        bare = self._bare(questions, finite=False)\n",
+        (
+            "tests/fitting/test_fit.py::"
+            "test_a_question_for_experts_that_the_bare_model_cannot_read_fails_before_the_charge",
+        ),
+    ),
+    Mutant(
+        "a-journals-name-is-taken",
+        "a new ledger lets SQLite write over a file that bears its journal's name",
+        "privacy/ledger/file.py",
+        "            self._require_own_journal()\n",
+        "",
+        ("tests/privacy/ledger/test_file.py::test_nothing_else_that_bears_the_name_of_a_journal_is_overwritten",),
+    ),
+    Mutant(
+        "a-journal-of-a-moved-ledger",
+        "a new ledger takes a journal with pages to put back, which a ledger that was moved left behind",
+        "privacy/ledger/file.py",
+        "        if is_journal and not (head[:8] == _IN_USE and any(head[_PAGES_BEFORE]) and not _size(self._path)):\n",
+        "        if is_journal:\n",
+        ("tests/privacy/ledger/test_file.py::test_a_journal_that_a_moved_ledger_left_with_pages_to_put_back_is_kept",),
+    ),
+    Mutant(
+        "a-wide-row-warns",
+        "a warning tells that a record made a model say a row that is wider than floating point",
+        "experts/label_scores.py",
+        '    with np.errstate(over="ignore"):  # a warning would',
+        "    with np.errstate():  # a warning would",
+        ("tests/experts/test_outputs.py::test_a_row_wider_than_floating_point_warns_of_nothing",),
+    ),
+    Mutant(
         "a-lone-row-is-not-filled",
         "the last pass has as many rows as experts are left, so a lone one goes through another kernel",
         "models/lockstep/decoding.py",

@@ -682,3 +682,32 @@ def test_a_pipe_is_no_ledger(path):
     os.mkfifo(path)
     with pytest.raises(LedgerUnavailableError, match="no regular file"):
         Ledger(str(path))
+
+
+@pytest.mark.parametrize("size", [0, 9000])
+def test_nothing_else_that_bears_the_name_of_a_journal_is_overwritten(tmp_path, size):
+    place, beside = tmp_path / "notes", tmp_path / "notes-journal"
+    if size:
+        Ledger(str(place)).open(WHO, Budget(8, 1e-6))
+    beside.write_text("dear diary, " * 100)
+    with pytest.raises(LedgerUnavailableError, match="notes-journal, which is not its own"):
+        Ledger(str(place)).open(WHO, Budget(8, 1e-6))
+    assert (beside.read_text(), place.exists()) == ("dear diary, " * 100, bool(size))
+
+
+def test_a_journal_that_a_moved_ledger_left_with_pages_to_put_back_is_kept(tmp_path):
+    place, beside = tmp_path / "notes.db", tmp_path / "notes.db-journal"
+    with closing(sqlite3.connect(place, isolation_level=None)) as connection:
+        connection.execute("CREATE TABLE kept (number)")
+        connection.execute("BEGIN")
+        connection.execute("PRAGMA cache_size = 1")
+        connection.executemany("INSERT INTO kept VALUES (?)", [(str(n) * 5000,) for n in range(100)])
+        hot = beside.read_bytes()
+        connection.execute("ROLLBACK")
+    place.unlink()
+    beside.write_bytes(hot)
+    with pytest.raises(LedgerUnavailableError, match=r"notes\.db-journal, which is not its own"):
+        Ledger(str(place))
+    assert beside.read_bytes() == hot
+    beside.write_bytes(bytes(28) + hot[28:])  # which has none to put back
+    assert Ledger(str(place)).open(WHO, Budget(8, 1e-6)).balance().answers == 0

@@ -37,8 +37,14 @@ MOVE_TIMEOUT_S: Final = 10
 """How long a ledger of an older version is waited for that another program has open."""
 JOURNAL: Final = "persist"
 LOG: Final = "-wal"
+UNDO: Final = "-journal"
+"""Behind the name of what SQLite keeps old pages in, which it writes over without asking what is there."""
 SYNCHRONOUS_FULL: Final = 2
 
+_IN_USE, _OUT_OF_USE = bytes.fromhex("d9d505f920a163d7"), bytes(8)
+"""How a journal begins that has pages to put back, and one that has none."""
+_PAGES_BEFORE: Final = slice(16, 20)
+"""Where such a journal says how many pages the file had before."""
 _SHORTEST_PAUSE_S: Final = 0.0005
 _TABLES: Final = "SELECT lower(name) FROM sqlite_master WHERE lower(type) = 'table'"
 """SQLite knows no case in this column, nor in names: it makes of a row whatever its statement says."""
@@ -74,6 +80,7 @@ class LedgerFile:
         self.name, self._typed = name, path
         try:
             self._named, self._path = os.path.abspath(path), os.path.realpath(path)
+            self._require_own_journal()
             _make(self._path)
         except (OSError, ValueError) as error:
             raise self._unusable(str(getattr(error, "strerror", None) or error)) from None
@@ -185,6 +192,21 @@ class LedgerFile:
                 f"The ledger {self.name} cannot be kept here: journal mode {JOURNAL} was asked for and {mode} given, "
                 f"synchronous {SYNCHRONOUS_FULL} and {level}. Keep it on a local disk."
             )
+
+    def _require_own_journal(self) -> None:
+        """Refuses a place where something else bears the journal's name, or the journal of a ledger that is gone."""
+        try:
+            with open(self._path + UNDO, "rb") as file:
+                head = file.read(_PAGES_BEFORE.stop)
+        except FileNotFoundError:
+            return
+        is_journal = head[:8] in (_IN_USE, _OUT_OF_USE) or not head
+        if is_journal and not (head[:8] == _IN_USE and any(head[_PAGES_BEFORE]) and not _size(self._path)):
+            return
+        raise LedgerUnavailableError(
+            f"Beside the ledger {self.name} is {self.name}{UNDO}, which is not its own and would be overwritten. If it "
+            "is of a ledger that was moved, move it there; else give it, or this ledger, another name."
+        )
 
     def _empty_log(self) -> None:
         """Moves charges that an older version left in a log beside the file into the file."""
