@@ -276,7 +276,7 @@ MUTANTS = [
         "answer-not-marked",
         "an answer is not noted as released, so that its id can be drawn again without a charge",
         "session.py",
-        "            self._account.mark_released(ids)",
+        "            self._account.mark_released(ids, isolated=terms.isolation.holds)",
         "            self._account.balance()",
         SESSION,
     ),

@@ -132,8 +132,8 @@ MUTANTS = [
         "an answer that was whole on the disk and not noted is drawn again",
         "answering/run.py",
         "        if standing is not None and not standing.left and account is not None:\n"
-        "            account.mark_released([self.charge.id], "
-        "{self.charge.id: hashlib.sha256(content).hexdigest()})\n",
+        '            digest, isolated = hashlib.sha256(content).hexdigest(), Isolation(saved["isolation"]).holds\n'
+        "            account.mark_released([self.charge.id], {self.charge.id: digest}, isolated=isolated)\n",
         "        if standing is not None and not standing.left and account is not None:\n            return None\n",
         (_RUNS + "test_what_was_whole_on_the_disk_is_what_leaves",),
     ),
@@ -141,8 +141,11 @@ MUTANTS = [
         "answer-noted-before-it-is-saved",
         "an answer is noted as leaving before it is on the disk",
         "answering/session.py",
-        "            account.mark_released([release_id], {release_id: keeper.save(drawn)})\n",
-        "            account.mark_released([release_id])\n            keeper.save(drawn)\n",
+        "            saved = None if keeper is None else {release_id: keeper.save(drawn)}\n"
+        "            account.mark_released([release_id], saved, isolated=drawn.isolation.holds)\n",
+        "            account.mark_released([release_id], isolated=drawn.isolation.holds)\n"
+        "            if keeper is not None:\n"
+        "                keeper.save(drawn)\n",
         _KILLED,
     ),
     Mutant(

@@ -76,7 +76,7 @@ MUTANTS = [
         "answer-noted-after-its-draw",
         "an answer whose draw fails is drawn again under its name",
         "session.py",
-        "            self._account.mark_released(ids)\n"
+        "            self._account.mark_released(ids, isolated=terms.isolation.holds)\n"
         "        values = [self.method.choose(output, terms.price, self._randomness) for output in outputs]\n",
         "            pass\n"
         "        values = [self.method.choose(output, terms.price, self._randomness) for output in outputs]\n"

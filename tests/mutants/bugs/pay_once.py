@@ -387,12 +387,8 @@ MUTANTS = [
         FIT,
         "        if checkpoint is not None:\n"
         "            checkpoint.save_bytes(_DRAWN, self._seal(run_state, content) + content, _LOST, LostDrawError)\n"
-        "        self._account.mark_released(\n"
-        '            [reservation.release_id], {reservation.release_id: f"{saved} {fitted.content_sha256}"}\n'
-        "        )\n",
-        "        self._account.mark_released(\n"
-        '            [reservation.release_id], {reservation.release_id: f"{saved} {fitted.content_sha256}"}\n'
-        "        )\n"
+        "        self._note_released(reservation.release_id, saved, fitted)\n",
+        "        self._note_released(reservation.release_id, saved, fitted)\n"
         "        if checkpoint is not None:\n"
         "            checkpoint.save_bytes(_DRAWN, self._seal(run_state, content) + content, _LOST, LostDrawError)\n",
         FITS,
