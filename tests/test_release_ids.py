@@ -58,10 +58,10 @@ def test_who_loses_a_race_for_an_answer_does_not_hand_his_out(tmp_path, monkeypa
     mine, other = session(ledger=path), session(ledger=path)
     marked = Account.mark_released
 
-    def late(account, ids):
+    def late(account, ids, **isolated):
         monkeypatch.setattr(Account, "mark_released", marked)
         assert other.ask("q", epsilon=0.5, release_id="ticket-17").value in TASK.labels
-        marked(account, ids)
+        marked(account, ids, **isolated)
 
     monkeypatch.setattr(Account, "mark_released", late)
     with pytest.raises(LedgerMismatchError, match="already released"):

@@ -81,9 +81,9 @@ def test_a_charge_that_comes_after_the_answer_is_caught(where, tmp_path, monkeyp
     monkeypatch.setattr(Account, "reserve", lambda account, asked, allow_retry=True: late.append((account, asked)))
     marked = Account.mark_released
 
-    def charge_late(account, ids):
+    def charge_late(account, ids, **isolated):
         original(*late.pop())
-        marked(account, ids)
+        marked(account, ids, **isolated)
 
     monkeypatch.setattr(Account, "mark_released", charge_late)
     assert crash("first private example read", where, notes, "late") == -signal.SIGKILL
@@ -108,7 +108,7 @@ def test_a_ledger_that_is_not_synced_before_the_read_is_caught(where, tmp_path, 
     # Nothing is written until the process ends by itself, as with a cache that is flushed at exit.
     notes = Notes(tmp_path / "notes")
     monkeypatch.setattr(Account, "reserve", lambda account, asked, allow_retry=True: None)
-    monkeypatch.setattr(Account, "mark_released", lambda account, ids: None)
+    monkeypatch.setattr(Account, "mark_released", lambda account, ids, isolated=True: None)
     assert crash("handed out", where, notes, "unsynced") == -signal.SIGKILL
     with pytest.raises(AssertionError):
         assert_the_truth_is_covered(where, notes)

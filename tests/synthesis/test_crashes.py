@@ -218,11 +218,11 @@ def test_a_charge_after_the_draw_is_caught(place, monkeypatch):
     monkeypatch.setattr(Account, "reserve", lambda account, asked, allow_retry=True: late.append((account, asked)))
     monkeypatch.setattr(Account, "begin", lambda account, ids: None)
 
-    def charge_late(account, ids, content=None):
+    def charge_late(account, ids, content=None, **isolated):
         while late:
             reserve(*late.pop())
         begin(account, ids)
-        mark(account, ids, content)
+        mark(account, ids, content, **isolated)
 
     monkeypatch.setattr(Account, "mark_released", charge_late)
     with pytest.raises(AssertionError, match="before the charge"):
