@@ -42,13 +42,14 @@ from sottovoce.testing.asked_alone import REFUSED, AskedAlone, made_alone, other
 from sottovoce.testing.asked_first import NOBODY, PLANS, Beside, follows_the_order, nobody_alike, plans_alike
 from sottovoce.testing.claims import FloatArray, is_empty
 from sottovoce.testing.draw_losses import Losses, law_of, losses_of, too_far
-from sottovoce.testing.draw_tape import Draw, Tape, Teller, WrongDrawError, numbers_of, running
+from sottovoce.testing.draw_tape import Draw, Tape, Teller, WrongDrawError, numbers_of, own_mechanisms, running
 from sottovoce.testing.fingerprints import alike, copied, fingerprint
 from sottovoce.testing.fit_draws import EXTREMES, noise_of, not_normal, usual_on
 from sottovoce.testing.joint_laws import NoLawError, chances_of, joint_excess, joint_law
 from sottovoce.testing.label_worlds import seeded
 from sottovoce.testing.ladders import TOP, pairs_of
 from sottovoce.testing.options import edges_of, name_of, settings_of, subject_of
+from sottovoce.testing.own_mechanisms import check_own_mechanisms
 from sottovoce.testing.pools import Pool
 from sottovoce.testing.replays import OTHER_COINS, Coins, either, first_difference, replayed
 from sottovoce.testing.report import ContractError, Effort, Report, must_not_raise
@@ -135,6 +136,7 @@ def check_answerer(
         True
     """
     report = report or Report("answerer", name_of(answerer))
+    own_mechanisms()  # those of an earlier check
 
     def driven_alone(other: Answerer) -> list[_Answerer]:
         return [_Answerer(other, effort, report, first=False)]
@@ -151,6 +153,7 @@ def check_answerer(
     driven = [setting.check() for setting in settings]
     for asked in alone:
         asked.compare()
+    check_own_mechanisms(name_of(answerer), report)
     if not any(driven):
         problem = "it refuses every price in every world that the suite has"
         raise ContractError("drive", name_of(answerer), report.with_refusal(problem))
@@ -211,6 +214,14 @@ class _Answerer:
         """The relations under which it takes a price."""
         return [relation for relation in RELATIONS if self._drawn_plan(relation)[0] is not None]
 
+    @cached_property
+    def _told(self) -> Sequence[Relation]:
+        """Those whose worlds are compared: at a further setting one for every change under an adjacency."""
+        if self.first or self.full:
+            return RELATIONS
+        changes = {(each.adjacency, each.setting(worlds.MANY, 4, 4).change): each for each in reversed(self._taken)}
+        return [each for each in self._taken if each in changes.values()]
+
     def check(self) -> bool:
         """Every contract; whether anything was drawn or is free."""
         before = repr(self.answerer)
@@ -224,7 +235,7 @@ class _Answerer:
         for relation in RELATIONS:
             self._prices(relation)
         driven = bool(self._priced)
-        for relation in RELATIONS if self.first or self.full else self._taken[:4]:
+        for relation in self._told:
             self._neighbours(relation)
         for relation in self._taken[: 5 if self.first or self.full else 1]:
             self._however_many(relation)
@@ -436,12 +447,11 @@ class _Answerer:
         A quick run takes one ledger and one size of a price: rho and few at the usual one, sums of epsilons at the
         others, with few experts and with many in turn.
         """
-        told = RELATIONS if self.first or self.full else self._taken[:3]
         sizes: dict[tuple[Relation, Price, bool], list[tuple[AnswerPlan, int]]] = {}
         for plan, relation, experts, price in self._priced:
             adds = plan.setting.adds_epsilons
             in_all_worlds = adds and price in (self.prices if self.full else self.prices[:1])
-            if relation in told and not in_all_worlds and (self.full or adds != (price == self._usual)):
+            if relation in self._told and not in_all_worlds and (self.full or adds != (price == self._usual)):
                 sizes.setdefault((relation, price, adds), []).append((plan, experts))
         turns = [price for price in dict.fromkeys(self._prices_tried()) if price != self._usual]
         for (relation, price, _), made in sizes.items():

@@ -57,12 +57,13 @@ from sottovoce.testing.asked_first import (
     plans_alike,
 )
 from sottovoce.testing.claims import Claim, claim_of, excess, is_empty, within_price
-from sottovoce.testing.draw_tape import Tape, running
+from sottovoce.testing.draw_tape import Tape, own_mechanisms, running
 from sottovoce.testing.draws import exceeds
 from sottovoce.testing.fingerprints import are_equal, copied
 from sottovoce.testing.label_worlds import seeded
 from sottovoce.testing.ladders import counted, pairs_of, require_near
 from sottovoce.testing.options import name_of, settings_of, subject_of
+from sottovoce.testing.own_mechanisms import check_own_mechanisms
 from sottovoce.testing.pools import OPEN, Pool, lead_of, share_of
 from sottovoce.testing.public_rows import NOT_ADDITIVE, PublicRow, moved
 from sottovoce.testing.replays import OWN_COINS, Coins, teller
@@ -145,6 +146,7 @@ def check_decoder(
     """
     name = name_of(decoder)
     report = report or Report("decoder", name)
+    own_mechanisms()  # those of an earlier check
 
     def driven_alone(other: Decoder) -> list[_Decoder]:
         return [_Decoder(other, effort, report, must_run=False)]
@@ -161,6 +163,7 @@ def check_decoder(
         setting.check()
     for asked in alone:
         asked.compare()
+    check_own_mechanisms(name, report)
     return report
 
 

@@ -28,6 +28,8 @@ from sottovoce.testing.fingerprints import fingerprint
 from sottovoce.testing.releases import release_of
 
 AGGREGATES: Final = (Scores, VectorSum, Counts, ItemCounts)
+_OWN: Final[dict[type[Mechanism], Mechanism]] = {}
+"""Mechanisms that drew while a tape ran and are not the package's registered ones: the first of each class."""
 
 
 @final
@@ -266,6 +268,19 @@ def _drawing(mechanisms: tuple[type[Mechanism], ...]) -> Sequence[tuple[type[Mec
     return [(cls, name) for cls in mechanisms if (name := release_of(cls)[0])]
 
 
+@cache
+def _shipped() -> frozenset[type[Mechanism]]:
+    """The registered mechanisms of the package, which have contracts of their own in its tests."""
+    return frozenset(cls for cls, _ in registered().values() if cls.__module__.startswith("sottovoce."))
+
+
+def own_mechanisms() -> list[Mechanism]:
+    """One of each class of mechanisms that drew since this was asked last and whose contract nothing else checks."""
+    found = [*_OWN.values()]
+    _OWN.clear()
+    return found
+
+
 def is_noted(mechanism: Any) -> bool:
     """Whether a tape notes what a mechanism releases: it is registered, or draws as a registered one does."""
     return any(
@@ -283,6 +298,8 @@ def _through(tape: Tape, method: Callable[..., Any]) -> Callable[..., Any]:
     @wraps(method)
     def noted(mechanism: Any, *given: Any, **named: Any) -> Any:
         first, *others = (*given, *named.values())
+        if type(mechanism) not in _shipped():
+            _OWN.setdefault(type(mechanism), mechanism)
         if not isinstance(first, AGGREGATES):
             return tape.started(method, mechanism, *given, **named)
         return tape.draw(method, mechanism, first, *others)

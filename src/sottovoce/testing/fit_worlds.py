@@ -116,8 +116,9 @@ RELATIONS: Final = (
     Relation(Adjacency.ZERO_OUT, DROP),
     Relation(Adjacency.REPLACE_ONE, TWO_SWAP),
     Relation(Adjacency.ADD_REMOVE, several(DROP, 2)),
+    Relation(Adjacency.ZERO_OUT, several(DROP, 2)),
 )
-"""One unit that changes, by every relation, and two."""
+"""One unit that changes, and two, each under every adjacency."""
 
 
 @final

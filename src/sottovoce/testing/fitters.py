@@ -35,7 +35,7 @@ from sottovoce.testing.asked_alone import REFUSED, AskedAlone, made_alone, other
 from sottovoce.testing.asked_first import PLANS, Beside, follows_the_order, plans_alike
 from sottovoce.testing.claims import FloatArray, is_empty
 from sottovoce.testing.draw_losses import Losses, law_of, losses_of, too_far
-from sottovoce.testing.draw_tape import Draw, Tape, Teller, WrongDrawError, numbers_of, running
+from sottovoce.testing.draw_tape import Draw, Tape, Teller, WrongDrawError, numbers_of, own_mechanisms, running
 from sottovoce.testing.fingerprints import copied, fingerprint
 from sottovoce.testing.fit_draws import EXTREMES, noise_of, not_normal, usual_on
 from sottovoce.testing.fit_worlds import (
@@ -52,6 +52,7 @@ from sottovoce.testing.joint_laws import NoLawError, chances_of, joint_excess, j
 from sottovoce.testing.label_worlds import seeded
 from sottovoce.testing.ladders import pairs_of
 from sottovoce.testing.options import name_of, settings_of, subject_of
+from sottovoce.testing.own_mechanisms import check_own_mechanisms
 from sottovoce.testing.pools import Pool
 from sottovoce.testing.replays import OTHER_COINS, Coins, either, first_difference, replayed
 from sottovoce.testing.report import ContractError, Effort, Report, must_not_raise
@@ -101,6 +102,7 @@ def check_fitter(fitter: Fitter | type[Fitter], effort: Effort = Effort.QUICK, r
         True
     """
     report = report or Report("fitter", name_of(fitter))
+    own_mechanisms()  # those of an earlier check
 
     def driven_alone(other: Fitter) -> list[_Fitter]:
         return [_Fitter(other, effort, report, first=False)]
@@ -116,6 +118,7 @@ def check_fitter(fitter: Fitter | type[Fitter], effort: Effort = Effort.QUICK, r
     driven = [setting.check() for setting in settings]
     for asked in alone:
         asked.compare()
+    check_own_mechanisms(name_of(fitter), report)
     if not any(driven):
         problem = "it refuses every price in every world that the suite has"
         raise ContractError("drive", name_of(fitter), report.with_refusal(problem))
@@ -170,7 +173,7 @@ class _Fitter:
         self._refusals()
         for relation in self._taken[:1]:
             self._alone(relation)
-        for relation, adds in itertools.product(RELATIONS if self.first or self.full else self._taken[:2], LEDGERS):
+        for relation, adds in itertools.product(RELATIONS if self.first or self.full else self._taken, LEDGERS):
             self._neighbours(relation, adds_epsilons=adds)
         for relation in self._taken[: 3 if self.first or self.full else 1]:
             self._however_many(relation)

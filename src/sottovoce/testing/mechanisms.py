@@ -23,7 +23,7 @@ from sottovoce.errors import InputError
 from sottovoce.mechanisms.base import LEAST, Mechanism, log_law
 from sottovoce.privacy.aggregates import Counts, ItemCounts, Scores, VectorSum
 from sottovoce.privacy.points import PrivatePoints
-from sottovoce.privacy.unit import DROP, SWAP, Adjacency, is_drop
+from sottovoce.privacy.unit import Adjacency, is_drop
 from sottovoce.randomness import Randomness
 from sottovoce.testing.another_process import NoAnswerError, of_a_copy
 from sottovoce.testing.asked_alone import AskedAlone, others_taken
@@ -87,7 +87,6 @@ MIDDLE: Final = 1 / 3
 """The share of the noise that counts as little."""
 CAPS: Final = (1, 4)
 """Items that a unit may have at most; units have up to two more."""
-ITEM_CHANGES: Final = ((Adjacency.ADD_REMOVE, DROP), (Adjacency.REPLACE_ONE, SWAP), (Adjacency.ZERO_OUT, DROP))
 
 
 TAKEN: Final = (Scores, Counts, VectorSum, ItemCounts, PrivatePoints, int)
@@ -175,9 +174,9 @@ def _questions(construction: Construction, takes: Any) -> Sequence[Any]:
     if takes is ItemCounts:
         units = [["a", "b"]] * 40 + [["b"]] * 40
         return [
-            ItemCounts(held, items_per_unit=cap, change=change, adjacency=adjacency)
+            ItemCounts(held, items_per_unit=cap, change=change.change, adjacency=change.adjacency)
             for held, cap in ((units, 1), (units, 2), (units[::-1][:60], 1))
-            for adjacency, change in ITEM_CHANGES[: None if cap == 1 else 1]
+            for change in CHANGES[: None if cap == 1 else 1]
         ]
     at, bound = RUNS[0]
     every = [(at, bound, usual, 0), (at, 5, usual, 0), (6, bound, usual, 0), (at, bound, usual, 4)]
@@ -543,9 +542,9 @@ class _Mechanism:
             at = [NUMBERS[dice.below(len(NUMBERS))] for _ in range(size)]
             unit = units[number % len(units)]
             values = made(at, shift, adjacency, *unit)
-            if (shift, adjacency, unit) not in known:
-                known[shift, adjacency, unit] = _parts_of(self._masses(values, shift))
-            middle, chances = known[shift, adjacency, unit]
+            if (shift, adjacency, unit, size) not in known:
+                known[shift, adjacency, unit, size] = _parts_of(self._masses(values, shift))
+            middle, chances = known[shift, adjacency, unit, size]
             noise = [int(n) - v for n, v in zip(_steps(release(values, source)), at, strict=True)]
             common = {"adjacency": adjacency.value, "bound": shift, "numbers": share_of(size)}
             common |= {"unit": _unit_of(values)} if len(units) > 1 else {}
@@ -593,10 +592,11 @@ class _Mechanism:
                 world += " and ".join(str(dict(items.counts)) for items in each)
                 self._compare(claim, joined(laws), [(0, 1)], world, slack=1e-9)
         pool = Pool()
-        for cap, (adjacency, change_type) in itertools.product((1, 3), ITEM_CHANGES):
-            few = ItemCounts([["a"]], items_per_unit=cap, change=change_type, adjacency=adjacency)
+        for cap, change in itertools.product((1, 3), CHANGES):
+            made = partial(ItemCounts, items_per_unit=cap, change=change.change, adjacency=change.adjacency)
+            few = made([["a"]])
             units = [["a"]] * 30 + [["b"]] * 30 if cap == 1 else [[*"abcd"]] * int(self.mechanism.threshold(few))
-            items = ItemCounts(units, items_per_unit=cap, change=change_type, adjacency=adjacency)
+            items = made(units)
             threshold, source = self.mechanism.threshold(items), seeded(6)
             release, world = partial(getattr(self.mechanism, name), items), f"{len(units)} units, {items!r}"
             drawn = [dict(release(source)) for _ in range(self.draws // cap)]
@@ -654,7 +654,7 @@ class _Mechanism:
             self._compare(claim, np.array(laws), [(0, i + 1) for i in range(len(moved))], world)
         source, pool = seeded(8), Pool()
         drawn_at = (((0, 9, 3), 5, 2), ((5, 5, 5), 5, 1), ((40, 20, 30), 30, 5))
-        for adjacency, (queries, at, bound) in zip(ADJACENCIES, drawn_at, strict=True):
+        for adjacency, (queries, at, bound) in itertools.product(ADJACENCIES, drawn_at):
             if (at, bound) != RUNS[0] and not taken(at, bound, queries):
                 continue
             ended = partial(_ended, self.mechanism, name, at, bound, adjacency, queries)

@@ -53,13 +53,14 @@ from sottovoce.testing.asked_first import (
     plans_alike,
 )
 from sottovoce.testing.claims import Claim, claim_of, excess, is_empty, within_price
-from sottovoce.testing.draw_tape import Tape, running
+from sottovoce.testing.draw_tape import Tape, own_mechanisms, running
 from sottovoce.testing.draws import departs, exceeds, mixture
 from sottovoce.testing.fingerprints import alike, are_equal, copied
 from sottovoce.testing.label_moves import compare_moves, draws_alike
 from sottovoce.testing.label_worlds import CHANGES, NAN, Change, Road, outputs
 from sottovoce.testing.ladders import pairs_of
 from sottovoce.testing.options import name_of, settings_of, subject_of
+from sottovoce.testing.own_mechanisms import check_own_mechanisms
 from sottovoce.testing.pools import OPEN, Pool, lead_of, share_of
 from sottovoce.testing.public_rows import NOT_ADDITIVE, moved, squared_distance
 from sottovoce.testing.report import ContractError, Effort, Report, World, in_words, must_not_raise
@@ -108,6 +109,7 @@ def check_method(method: Method | type[Method], effort: Effort = Effort.QUICK, r
     """
     name = name_of(method)
     report = report or Report("method", name)
+    own_mechanisms()  # those of an earlier check
 
     def driven_alone(other: Method) -> list[_Method]:
         return [_Method(each, effort, report, first=False) for each in _driven(other, (*SAMPLES, OTHER_SAMPLE))]
@@ -125,6 +127,7 @@ def check_method(method: Method | type[Method], effort: Effort = Effort.QUICK, r
         setting.check()
     for asked in alone:
         asked.compare()
+    check_own_mechanisms(name, report)
     return report
 
 

@@ -220,8 +220,8 @@ MUTANTS = [
         "items-drawn-one-a-unit",
         "the contract draws stability histograms of units of one item alone",
         "testing/mechanisms.py",
-        "in itertools.product((1, 3), ITEM_CHANGES):",
-        "in itertools.product((1,), ITEM_CHANGES):",
+        "in itertools.product((1, 3), CHANGES):",
+        "in itertools.product((1,), CHANGES):",
         (f"{WRONG}::test_a_wrong_mechanism_is_noticed[DrawsWithoutCap--]",),
     ),
     Mutant(
