@@ -285,6 +285,8 @@ MECHANISMS = [
     (mechanisms.DrawsInTheVectorsUnit(0.05), "sampler", "(?s)do not follow its law.*a step of 3 over 1"),
     (mechanisms.NormUnstated(0.05), "neighbours", "(?s)does not hold.*20 times -1.*squared norm None"),
     (mechanisms.BoundOfTwo(0.7), "neighbours", "(?s)does not hold.*bound 5"),
+    (mechanisms.HalfWhenAdded(0.7), "sampler", "(?s)do not follow its law.*add-remove"),
+    (mechanisms.ItemsByAdjacency(1.0, 1e-6), "sampler", "(?s)do not follow its law.*L1 2, add-remove"),
     (mechanisms.OwnTests(0.7), "sampler", "two equal sources give it two releases"),
     (mechanisms.Endless(0.7), "sampler", "a run goes on after its first yes"),
     (mechanisms.WithoutLaw(), "drive", "it has no law"),
@@ -342,6 +344,8 @@ ANSWERERS = [
     pytest.param(answerers.WrongTogether, "sensitivity", "told a sensitivity of 2, and", marks=pytest.mark.slow),
     (answerers.HalvedSensitivity, "sensitivity", "told a sensitivity of 1, and scores move by 2"),
     (answerers.BlankIsGone, "sensitivity", "(?s)told a sensitivity of 1, and scores move by 2.*zero-out, all, 4"),
+    pytest.param(answerers.BlankIsGoneAtAChoice, "sensitivity", "(?s)by 4.*zero-out, all, 4", marks=pytest.mark.slow),
+    pytest.param(answerers.WordsWithHalf, "neighbours", "a mechanism of its own, HalfForEach", marks=pytest.mark.slow),
     pytest.param(
         answerers.TwoAtMost, "sensitivity", "(?s)told a sensitivity of 2, and scores move by 4", marks=pytest.mark.slow
     ),
@@ -436,6 +440,8 @@ ANSWERERS = [
 ]
 FITTERS = [
     pytest.param(fitters.WrongTogether, "sensitivity", "2 times the norm", marks=pytest.mark.slow),
+    pytest.param(fitters.BlanksAreOneUnit, "sensitivity", "2 times the norm", marks=pytest.mark.slow),
+    pytest.param(fitters.SharesWithHalf, "neighbours", "a mechanism of its own, HalfForEach", marks=pytest.mark.slow),
     pytest.param(
         fitters.HalfOfVotes, "sensitivity", "told a sensitivity of 1, and scores move by 2", marks=pytest.mark.slow
     ),
@@ -525,6 +531,7 @@ RIGHT = [
     StabilityHistogram(epsilon=0.05, failure_delta=0.01),
     pytest.param(StabilityHistogram(epsilon=0.001, failure_delta=1e-6), marks=pytest.mark.slow),
     mechanisms.HoldsAnArray(),
+    mechanisms.EachCountItsShare(),
     made(DPM, levels=(Level(kappa=0.4, count_rho=2.0),) * 2, sum_rho=4.0),
     made(DPM, adjacency=Adjacency.ADD_REMOVE, centres="projected", axes="in turn"),
     made(DPM, adjacency=Adjacency.ZERO_OUT, max_gap=None, min_size=1),

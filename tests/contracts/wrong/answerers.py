@@ -167,6 +167,20 @@ class TwoAtMost(OneKeyword):
 
 
 @dataclass(frozen=True)
+class BlankIsGoneAtAChoice(BlankIsGone):
+    """The same where words count twice, at a choice alone."""
+
+    name = "blank-is-gone-at-a-choice"
+    form: Literal["once", "twice"] = "once"
+
+    def counts(self, experts, public):
+        if self.form == "once":
+            return experts.keyword_counts(public.universe)
+        counts = super().counts(experts, public)
+        return Scores(2 * counts.values, sensitivity=2 * counts.sensitivity, adjacency=counts.adjacency)
+
+
+@dataclass(frozen=True)
 class LongTextsCountMore(OneKeyword):
     """Counts a keyword once for every word of the text that has it."""
 
@@ -544,6 +558,18 @@ class FortyWordsCounted(FortyWordsAtMost):
     """Right: no more than forty words of a text are counted."""
 
     most = 40
+
+
+@dataclass(frozen=True)
+class WordsWithHalf(FortyWordsCounted):
+    """Counts words by a noise of its own file, which is half of what it states."""
+
+    name = "words-with-half"
+
+    def draw(self, setting, experts, public, randomness):
+        words = sum(min(len(text.split()), self.most) for text in experts.texts_without_noise() if text)
+        counts = Counts([words], l1=40 * experts.change.widths, adjacency=experts.adjacency)
+        return Outcome(self.name, {"words": mechanisms.HalfForEach(self.epsilon).release(counts, randomness)[0]})
 
 
 @dataclass(frozen=True)

@@ -32,7 +32,7 @@ from sottovoce.privacy.events import (
     SelfComposedDpEvent,
     ZCDpEvent,
 )
-from sottovoce.privacy.unit import Adjacency
+from sottovoce.privacy.unit import DROP, Adjacency
 from sottovoce.randomness import SeededRandomness
 from sottovoce.tasks import Example
 
@@ -1287,3 +1287,30 @@ class HalfOfVotes(Votes):
     def votes(self, experts):
         found = experts.votes()
         return Scores(found.values, sensitivity=max(1, found.sensitivity // 2), adjacency=found.adjacency)
+
+
+@dataclass(frozen=True)
+class BlanksAreOneUnit(Means):
+    """Under zero-out it takes the bound of one unit, also where a person has two."""
+
+    name = "blanks-are-one-unit"
+
+    def bound(self, rule, setting):
+        one = DROP if setting.adjacency is Adjacency.ZERO_OUT else setting.change
+        return rule.squared_l2(one)
+
+
+@dataclass(frozen=True)
+class SharesWithHalf(EachShareByItself):
+    """Noisy shares of all labels, by a noise of its own file, which is half of what it states."""
+
+    name = "shares-with-half"
+
+    def fit(self, plan, private, public, randomness):
+        setting = plan.setting
+        sums, most = private.sum_of(LabelShares(setting.labels)), LIMIT * setting.change.widths
+        counts = Counts(sums, l1=most, adjacency=setting.adjacency)
+        shares = np.array(mechanisms.HalfForEach(self.loss).release(counts, randomness)) / LIMIT
+        weights = np.zeros((setting.labels, setting.dimension))
+        nothing, flat = np.zeros(setting.dimension), np.zeros(setting.labels)
+        return LinearSupport(weights, np.log(np.maximum(shares, 1.0)), nothing, flat, prior_weight=1.0)

@@ -663,6 +663,53 @@ class BoundOfTwo(AboveThreshold):
         return super().scale(2)
 
 
+class HalfWhenAdded(AboveThreshold):
+    """Half of the noise under add-remove, where counts all move one way, it says."""
+
+    def start(self, threshold: int, *, sensitivity: int, adjacency: Adjacency, randomness: Randomness) -> ThresholdRun:
+        scale = self.scale(sensitivity) / (2 if adjacency is Adjacency.ADD_REMOVE else 1)
+        return ThresholdRun(threshold, scale, sensitivity, adjacency, randomness)
+
+
+class ItemsByAdjacency(StabilityHistogram):
+    """Draws for a unit that comes or goes, unless the adjacency is replace-one, also where it has other items then."""
+
+    def release(self, items: ItemCounts, randomness: Randomness):
+        widths = 2 if items.adjacency is Adjacency.REPLACE_ONE else 1
+        scale, threshold = widths * items.items_per_unit / exact(self.epsilon), self.threshold(items)
+        noisy = ((item, n + sample_discrete_laplace(scale, randomness)) for item, n in sorted(items.counts.items()))
+        return tuple((item, count) for item, count in noisy if count > threshold)
+
+
+class HalfForEach(Laplace):
+    """Half of the noise: each of two counts moves by half of what both move by, it says."""
+
+    def scale(self, counts: Counts) -> Fraction:
+        return super().scale(counts) / 2
+
+
+@dataclass(frozen=True)
+class EachCountItsShare(Checked, Mechanism):
+    """Right: every count at an equal share of epsilon, each as if it moved by all that they move by."""
+
+    epsilon: Epsilon = 1.0
+
+    @property
+    def event(self):
+        return PureDP(self.epsilon)
+
+    def scale(self, counts: Counts) -> Fraction:
+        return Fraction(counts.l1 * len(counts.values)) / exact(self.epsilon)
+
+    def release(self, counts: Counts, randomness: Randomness) -> tuple[int, ...]:
+        scale = self.scale(counts)
+        return tuple(value + sample_discrete_laplace(scale, randomness) for value in counts.values.tolist())
+
+    def noise_law(self, counts: Counts, reach: int):
+        rate = float(1 / self.scale(counts))
+        return np.tanh(rate / 2) * np.exp(-rate * np.abs(np.arange(-reach, reach + 1)))
+
+
 class OwnTests(AboveThreshold):
     """Starts runs that draw from a generator of its own."""
 
