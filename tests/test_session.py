@@ -417,12 +417,17 @@ def test_what_a_model_is_seen_to_do_while_it_reads_records_stands_in_the_answer(
     assert not is_row({**release.as_row("7"), "epsilon": 2.0}, release.terms, ("billing", "fraud"))
     (longest,) = longest_rows(["7"], replace(release.terms, isolation=Isolation.TESTED), ("billing", "fraud"))
     assert len(json_text(longest)) >= len(json_text({**release.as_row("7"), "value": longest["value"]}))
-    icl.ask("q", epsilon=1)  # known beforehand: noted with the charge, and counted once
+    kept = icl.terms(1).of_rows([{"epsilon": 1.0}, {"epsilon": None}])
+    assert (kept.epsilon, "no formal guarantee" in kept.statement) == (None, True)
+    whole = replace(release.terms, isolation=Isolation.TESTED)
+    assert whole.of_rows([{"epsilon": 1.0}]) is whole
+    assert whole.of_rows([{"epsilon": None}]).epsilon is None
+    icl.ask("q", epsilon=1)  # a charge says what was known when the session began
     assert [("isolation" in entry["detail"], entry["kind"]) for entry in icl.ledger.history()[1:]] == [
         (False, "reserve"),
         (True, "release"),
-        (True, "reserve"),
-        (False, "release"),
+        (False, "reserve"),
+        (True, "release"),
     ]
     balance = next(iter(icl.ledger.balances()))
     assert (balance.unverified, balance.is_kept, icl.ledger.verify()) == (2, False, [])

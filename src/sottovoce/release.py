@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from html import escape
 from typing import Any, Final, Protocol, final
@@ -124,6 +124,14 @@ class Guarantee:
             "delta": self.delta,
             "adjacency": self.adjacency.value,
         }
+
+    def of_rows(self, rows: Iterable[Mapping[str, Any]]) -> Guarantee:
+        """These terms for output rows together: without a guarantee where one of them has none.
+
+        That is an answer whose model was seen to mix records once it had read them, perhaps by another process.
+        """
+        lost = self.epsilon is not None and any(row["epsilon"] is None for row in rows)
+        return replace(self, isolation=Isolation.NOT_VERIFIED) if lost else self
 
     @property
     def possible_columns(self) -> Sequence[dict[str, object]]:

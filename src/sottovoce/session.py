@@ -24,7 +24,7 @@ from sottovoce.experts.reading import bare_scores, of_shape, same_bits
 from sottovoce.experts.subsample import SampledEnsemble
 from sottovoce.methods.base import Method, Price, Reads, Subsampling, make_method
 from sottovoce.methods.references import Demonstrations
-from sottovoce.models.base import FloatArray, Isolation, LabelScorer, PreparedContexts, require_suited
+from sottovoce.models.base import FloatArray, LabelScorer, PreparedContexts, require_suited
 from sottovoce.models.failures import free, is_models
 from sottovoce.models.registry import load_scorer
 from sottovoce.parameters import Able, Kind
@@ -152,6 +152,7 @@ class PrivateICL:
         if self.calibrate and getattr(self.model, "reads", None) == "numbers":
             limit = f"left out: the model {self.model.name} reads numbers, of which none are free of content"
             raise ParameterError("calibrate", True, limit)
+        self._stated = self.model.isolation  # of the charge's note; what is seen later is noted of the release
         self._change = change if self._records else None
         self._ensemble: Ensemble | SampledEnsemble | None = None
         self._account: Account | None = None
@@ -396,7 +397,7 @@ class PrivateICL:
 
     def _reservations(self, ids: Sequence[str], terms: Guarantee) -> list[Reservation]:
         note = self._note(terms)
-        if terms.isolation is Isolation.NOT_VERIFIED:
+        if not self._stated.holds:
             note += f", {NOT_VERIFIED_NOTE}"
         note += f", {SEEDED_NOTE}" if terms.seeded else ""
         return [Reservation(release_id, terms.event, note) for release_id in ids]

@@ -25,6 +25,7 @@ from sottovoce.files import run_folder
 from sottovoce.files.checkpoint import Checkpoint
 from sottovoce.files.run_folder import RunFolder
 from sottovoce.methods.answering.ksa import KSA
+from sottovoce.models.base import Isolation
 from sottovoce.models.fake import FakeWriter, nearest_output
 from sottovoce.privacy.ledger import account as ledger_account
 from sottovoce.privacy.ledger.ledger import Account, Ledger
@@ -656,3 +657,28 @@ def test_a_new_id_on_every_resume_is_caught(place, monkeypatch):
     monkeypatch.setattr(Charge, "id", property(lambda one: f"{original(one)}-again"))
     assert run(command("--resume")) == 0
     assert len(names("reserve")) == QUESTIONS + 1, "the mistake charges twice, and the count above shows it"
+
+
+def test_isolation_that_is_lost_on_the_way_loses_no_paid_answer_and_stands_in_every_summary(place, monkeypatch, capsys):
+    whole, broken = FakeWriter.write, [True]
+
+    def mixing(writer, requests, *, tokens):
+        if any("private" in shot for request in requests for shot, _ in request.shots):
+            writer.isolation = Isolation.NOT_VERIFIED
+            if broken and any("card 1" in request.question for request in requests):
+                raise MemoryError
+        return whole(writer, requests, tokens=tokens)
+
+    monkeypatch.setattr(FakeWriter, "write", mixing)
+    assert run(command()) == 4
+    assert names("reserve") == {"1", "2"}
+    broken.clear()
+    assert run(command("--resume")) == 0
+    assert names("reserve") == names("release") == {"1", "2", "3"}
+    assert [row["epsilon"] for row in answers(place)] == [None] * QUESTIONS
+    assert "no formal guarantee" in capsys.readouterr().err
+    assert run(command("--resume", "--json")) == 0
+    told = json.loads(capsys.readouterr().out)
+    assert (told["spent"]["epsilon_each"], "not verified" in told["isolation"]) == (None, True)
+    ledger = Ledger("notes.db")
+    assert ([one.unverified for one in ledger.balances()], ledger.verify()) == ([QUESTIONS], [])

@@ -269,6 +269,20 @@ def test_a_writer_that_is_seen_to_mix_prompts_of_experts_stands_in_the_ledger(sa
     assert (answers.balance.unverified, answers.ledger.verify()) == (1, [])
 
 
+def test_an_embedder_is_asked_no_public_text_that_it_has_not_embedded():
+    asked = []
+
+    class Counting(FakeScorer):
+        def embed_questions(self, task, queries):
+            asked.append([query["text"] for query in queries])
+            return super().embed_questions(task, queries)
+
+    answers = answers_of(method="esa", embedder=Counting())
+    assert answers.ask("what of the card?", epsilon=1).value
+    assert len(asked) == 3, "the candidates, and some of them before and behind the texts of experts"
+    assert asked[1] == asked[2] == asked[0][:2]
+
+
 def test_nothing_private_is_shown(tmp_path):
     words = [marker("INPUT"), marker("OUTPUT")]
     its = [Row(i, {"question": f"{words[0]} private {i}", "answer": words[1]}) for i in range(1, 13)]

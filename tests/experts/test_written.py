@@ -250,8 +250,17 @@ def test_a_text_that_changes_what_the_embedder_says_to_everybody_is_noticed():
         def embed_questions(self, task, queries):
             return super().embed_questions(task, queries) + self.broken
 
+    experts = ensemble(ROWS, FakeWriter(echo), embedder=Broken())
+    experts.rehearse(["a public answer"])
     with pytest.raises(ModelError, match="withheld"):
-        ensemble(ROWS, FakeWriter(echo), embedder=Broken()).ask(QUERY, "nobody")
+        experts.ask(QUERY, "nobody")
+    # One that says other bits of the same text promises nothing; and nothing is asked that was not said before.
+    loose = Broken()
+    loose.isolation = Isolation.ASSERTED
+    for model, told in ((loose, ["a public answer"]), (Broken(), [])):
+        experts = ensemble(ROWS, FakeWriter(echo), embedder=model)
+        experts.rehearse(told)
+        assert np.isfinite(experts.ask(QUERY, "nobody").vectors_without_noise()).all()
 
 
 def test_a_failure_that_experts_share_leaves_no_outputs_and_quotes_nothing():

@@ -235,9 +235,15 @@ def test_an_embedder_that_is_seen_to_mix_records_is_counted_in_the_ledger():
             return super().embed_records(task, records)
 
     one = fitting(model=SeenToMix())
-    assert "no formal guarantee" in one.run().certificate.statement
+    certificate = one.run().certificate
+    assert "no formal guarantee" in certificate.statement
     (balance,) = one.ledger.balances()
     assert (balance.unverified, one.ledger.verify()) == (1, [])
+    found = holds(certificate, (certificate, one.ledger))
+    assert [number for number, held in enumerate(found) if not held] == [APART]
+    said = str(certificate.asked["isolation"])  # as it was asked for, which the ledger says was not so
+    forged = replace(certificate, isolation=said, statement=certificate.statement.partition(";")[0])
+    assert holds(forged, (forged, one.ledger))[LEFT] is False
 
 
 # As it is read

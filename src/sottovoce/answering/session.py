@@ -219,6 +219,7 @@ class PrivateAnswers:
         self._opening = (budget, ledger, caller)
         known = known_budget(self._records, self.adjacency, ledger) if self._records is not None else None
         self._budget = known or budget
+        self._stated = self.isolation  # of a run's words and its charges; what is seen later is noted of the release
         self._worked_out: tuple[Query, PublicSide] | None = None
         self.seconds_a_text: float | None = None
 
@@ -619,7 +620,7 @@ class PrivateAnswers:
             "model": self.writer.name,
             **settings_of(self.writer),
             "embedder": self.embedder.embedding if self.embedder is not None else None,
-            "isolation": self.isolation.value,
+            "isolation": self._stated.value,
             "seeded": not self._randomness.secure,
             "task": repr(self.task),
         }
@@ -638,6 +639,7 @@ class PrivateAnswers:
     def _rehearse(self, plan: AnswerPlan, ensemble: WrittenEnsemble, public: PublicSide) -> None:
         """Draws without a record, of experts that say nothing, and forgets it: what a draw refuses for public reasons
         is refused before the charge. Its coins are not those of the draw."""
+        self._before_the_charge(lambda: ensemble.rehearse(public.candidates[:2]))
         plan.answerer.draw(plan.setting, ensemble.silent(), public, SystemRandomness())
 
     def _drawn(self, plan: AnswerPlan, outputs: WrittenOutputs, public: PublicSide) -> Drawn:
@@ -679,7 +681,7 @@ class PrivateAnswers:
         note = f"{self.method.name}, {self.writer.name}, change {plan.setting.change.name}"
         if not self.method.private:
             return note
-        note += "" if self.isolation.holds else f", {NOT_VERIFIED_NOTE}"
+        note += "" if self._stated.holds else f", {NOT_VERIFIED_NOTE}"
         return note if self._randomness.secure else f"{note}, {SEEDED_NOTE}"
 
     def _prompts(self, setting: AnswerSetting) -> str:

@@ -722,9 +722,12 @@ def _report(
     shown: bool,
 ) -> None:
     from sottovoce.cli.predict import rests_on
+    from sottovoce.models.base import Isolation
 
     answers, lost = run.answers, len(run.questions) - len(rows)
     terms, balance = run.last_terms, answers.balance
+    terms = terms.of_rows(rows) if terms else None
+    lost_isolation = answers.charges and any(row["epsilon"] is None for row in rows)  # in another process, perhaps
     if command.fitted is not None:
         rests = rests_on(command.fitted, command.fitted_file)
         _report_free(run, rows, command.fitted, rests, seconds, as_json=as_json, shown=shown)
@@ -732,14 +735,16 @@ def _report(
     summary = {
         "answers": len(rows),
         "lost": lost,
-        "spent": {f"{name}_each": rows[0][name] for name in ("epsilon", "delta")} if rows else None,
+        "spent": {f"{name}_each": None if lost_isolation else rows[0][name] for name in ("epsilon", "delta")}
+        if rows
+        else None,
         "remaining": balance.as_dict() if balance else None,
         "method": answers.method.name,
         "model": answers.writer.name,
         "adjacency": answers.adjacency.value,
         "experts": answers.experts,
         "seconds": round(seconds, 3),
-        "isolation": answers.isolation.value,
+        "isolation": (Isolation.NOT_VERIFIED if lost_isolation else answers.isolation).value,
         "statement": terms.statement if terms else "",
     }
     if as_json:

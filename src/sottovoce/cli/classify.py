@@ -160,7 +160,7 @@ def classify(
         with losing(LOST_WITHOUT_FILE):
             put({**summary, "rows": sink.rows})
     else:
-        _show(summary, session, price, slack)
+        _show(summary, sink.rows, session, price, slack)
 
 
 def read_questions(questions: PublicRecords, task: Task) -> tuple[dict[str, str], dict[str, Any]]:
@@ -218,7 +218,7 @@ def _summary(
 ) -> dict[str, Any]:
     from sottovoce.intervals import proportion
 
-    terms = session.terms(price, delta)
+    terms = session.terms(price, delta).of_rows(rows)
     right = [row["value"] == truth[row["id"]] for row in rows if row["id"] in truth]
     measured = proportion(sum(right), len(right)) if right else None
     balance = session.balance
@@ -234,7 +234,7 @@ def _summary(
         "model": session.model.name,
         "adjacency": session.adjacency.value,
         "seconds": round(seconds, 3),
-        "isolation": session.model.isolation.value,
+        "isolation": terms.isolation.value,
         "statement": terms.statement,
     }
 
@@ -243,15 +243,17 @@ def _total(balance: Any) -> dict[str, Any]:
     return {"currency": balance.budget.currency, "total": balance.spent, "adjacency": balance.adjacency.value}
 
 
-def _show(summary: dict[str, Any], session: PrivateICL, price: float, delta: float | None) -> None:
-    terms = session.terms(price, delta)
-    rows = [["answers", str(summary["answers"])], ["method", summary["method"]], ["model", summary["model"]]]
+def _show(
+    summary: dict[str, Any], rows: list[dict[str, Any]], session: PrivateICL, price: float, delta: float | None
+) -> None:
+    terms = session.terms(price, delta).of_rows(rows)
+    lines = [["answers", str(summary["answers"])], ["method", summary["method"]], ["model", summary["model"]]]
     if summary["accuracy"] is not None:
         low, high = summary["accuracy_interval_95"]
-        rows.append(["accuracy", in_percent(summary["accuracy"], low, high)])
+        lines.append(["accuracy", in_percent(summary["accuracy"], low, high)])
     if session.balance:
         fits = terms.method.private
-        rows.append(["ledger", left_in_words(session.balance, terms.event) if fits else "no guarantee; noted"])
-    rows.append(["seconds", f"{summary['seconds']:.1f}"])
-    say_table("", ["", ""], rows)
+        lines.append(["ledger", left_in_words(session.balance, terms.event) if fits else "no guarantee; noted"])
+    lines.append(["seconds", f"{summary['seconds']:.1f}"])
+    say_table("", ["", ""], lines)
     say(terms.statement)

@@ -65,7 +65,9 @@ class BlockReader:
 
     def __init__(self, embedder: Embedder, task: Task, public: Sequence[Query]) -> None:
         self.embedder, self.task, self.public = embedder, task, public
-        self.rehearsed: FloatArray = np.array(embedder.embed_questions(task, public), dtype=np.float64)
+        self.rehearsed: FloatArray = np.empty((0, embedder.dimension))
+        if public:
+            self.rehearsed = np.array(embedder.embed_questions(task, public), dtype=np.float64)
         self._compact = embedder if isinstance(embedder, CompactEmbedder) else None
 
     def block(self, units: Sequence[Sequence[Example]]) -> KeptBlock:
@@ -112,7 +114,7 @@ class BlockReader:
         Raises:
             ModelError: It does not.
         """
-        if not same_bits(self.embedder.embed_questions(self.task, self.public), self.rehearsed):
+        if self.public and not same_bits(self.embedder.embed_questions(self.task, self.public), self.rehearsed):
             raise ModelError("The model does not embed public texts any more as it did before.")
 
     def _embedded(self, records: Sequence[Query]) -> Vectors:

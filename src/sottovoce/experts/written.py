@@ -35,10 +35,8 @@ from sottovoce.tasks import Query, Task
 
 TEXTS: Final = Task(labels=["yes", "no"], name="texts", query="{text}", example="{text} {label}")
 """What an embedder is told of a text that stands by itself."""
-SOUND: Final[Sequence[Query]] = ({"text": "What can be done about it?"},)
-"""What an embedder is asked before and behind the texts of experts: they may not change what it says."""
 _SAME: Final = (Isolation.BY_CONSTRUCTION, Isolation.TESTED)
-"""Writers that say the same to the same request."""
+"""Models that say the same to the same request."""
 
 
 class AnswerTask(Protocol):
@@ -220,6 +218,7 @@ class WrittenEnsemble(Opaque):
         "_embedder",
         "_fixed",
         "_randomness",
+        "_reader",
         "_sampling",
         "_slots",
         "_task",
@@ -264,6 +263,7 @@ class WrittenEnsemble(Opaque):
         self._task, self._writer, self._sampling, self._adjacency = task, writer, sampling, adjacency
         self._tokens, self._randomness, self._embedder = tokens, randomness, embedder
         self._together = together
+        self._reader: BlockReader | None = None
 
     def ask(self, query: Query, rehearsed: str | None = None) -> WrittenOutputs:
         """Lets every expert answer one question. This is the private read; nothing is drawn but who is in a sample.
@@ -286,6 +286,14 @@ class WrittenEnsemble(Opaque):
         texts = self._written(requests, request_of(self._task, query, ()), rehearsed)
         vectors = None if self._embedder is None else self._vectors_of(texts, self._embedder)
         return WrittenOutputs(texts, self._change, self._adjacency, slots=self._slots, vectors=vectors)
+
+    def rehearse(self, texts: Sequence[str]) -> None:
+        """Lets the embedder say the public texts that it must embed alike behind every text of an expert.
+
+        The first that it is told stay, and an embedder that says other bits of the same text promises nothing.
+        """
+        if self._embedder is not None and self._embedder.isolation in _SAME and self._reader is None and texts:
+            self._reader = BlockReader(self._embedder, TEXTS, [{"text": text} for text in texts])
 
     def require_placed(self) -> None:
         """Refuses experts that no released cell was given to. It follows from public settings alone.
@@ -379,8 +387,9 @@ class WrittenEnsemble(Opaque):
         said = [index for index, text in enumerate(texts) if text is not None]
         if said:
             asked: list[Query] = [{"text": str(texts[index])} for index in said]
-            reader = BlockReader(embedder, TEXTS, SOUND)
-            vectors[said] = withheld(embedder, lambda: reader.vectors(asked))
+            vectors[said] = withheld(
+                embedder, lambda: (self._reader or BlockReader(embedder, TEXTS, ())).vectors(asked)
+            )
         return vectors
 
 

@@ -322,9 +322,11 @@ class FitCertificate:
 
     def _request(self) -> Check:
         def look() -> tuple[bool, str]:
-            own = ("method", "parameters", "adjacency", "unit", "labels", "model", "embedding", "isolation", "seeded",
-                   "version", "units", "candidates", "epsilon", "delta", "dimension")  # fmt: skip
+            own = ("method", "parameters", "adjacency", "unit", "labels", "model", "embedding", "seeded", "version",
+                   "units", "candidates", "epsilon", "delta", "dimension")  # fmt: skip
             differs = [name for name in own if canonical(getattr(self, name)) != canonical(self.asked[name])]
+            if Isolation(self.isolation).holds and self.isolation != self.asked["isolation"]:
+                differs.append("isolation")  # it may be seen to be lost behind the charge, and not to be kept
             return not differs, f"{differs[0]} differs" if differs else "the same words"
 
         return self._looked("it is for what was asked for, in the same words", look)
@@ -353,13 +355,20 @@ class FitCertificate:
         whole = kinds == ["reserve", "draw", "release"] and ledger.verify() == []
         paid = next((entry for entry in entries if entry["kind"] == "reserve"), None)
         gone = next((entry for entry in entries if entry["kind"] == "release"), None)
-        noted = str(_detail(gone).get("content")).split(" ")[-1] if gone else ""
         return [
             Check(charged, whole, ", ".join(kinds) or "no such charge"),
             self._looked(price, lambda: self._price_of(ledger, paid)),
-            Check(left, noted == self.content_sha256, "by its hash" if gone else "nothing left"),
+            self._left(left, gone),
             Check(data, *self._records(ledger, paid, records)),
         ]
+
+    def _left(self, what: str, gone: Mapping[str, Any] | None) -> Check:
+        if gone is None:
+            return Check(what, False, "nothing left")
+        detail = _detail(gone)
+        if NOT_VERIFIED_NOTE in str(detail.get("note")) and Isolation(self.isolation).holds:
+            return Check(what, False, "its model was seen to mix records once it had read them")
+        return Check(what, str(detail.get("content")).split(" ")[-1] == self.content_sha256, "by its hash")
 
     def _price_of(self, ledger: Ledger, paid: Mapping[str, Any] | None) -> tuple[bool, str]:
         if paid is None:
@@ -377,9 +386,8 @@ class FitCertificate:
     @property
     def note(self) -> str:
         """What the ledger notes of the charge."""
-        return note_of(
-            self.method, self.model, self.change, isolated=Isolation(self.isolation).holds, seeded=self.seeded
-        )
+        stated = Isolation(self.asked.get("isolation", self.isolation))
+        return note_of(self.method, self.model, self.change, isolated=stated.holds, seeded=self.seeded)
 
     def _records(
         self, ledger: Ledger, paid: Mapping[str, Any] | None, records: PrivateRecords | None

@@ -462,7 +462,7 @@ class Fitting:
             **settings_of(self.model, "scorer's "),
             **(settings_of(self._writer.model) if self._writer is not None else {}),
             "rows": self._rows,
-            "isolation": self._isolation.value,
+            "isolation": self._stated.value,
             "seeded": not self._randomness.secure,
         }
 
@@ -475,7 +475,7 @@ class Fitting:
             self.plan.fitter.name,
             self.model.name,
             self.plan.setting.change.name,
-            isolated=self._isolation.holds,
+            isolated=self._stated.holds,
             seeded=not self._randomness.secure,
         )
         return Reservation(_id_of(run_state), self.plan.charge, note, asked_hash(self._request(run_state, standing)))
@@ -484,6 +484,12 @@ class Fitting:
         return self._account.standing(f"{run_state['run']}-").get(_id_of(run_state))
 
     # What is read and drawn
+
+    @cached_property
+    def _stated(self) -> Isolation:
+        """As it was when this was made: what is asked for, and noted of the charge. What is seen later is noted of the
+        release, and stands in the certificate: a run is known by nothing that changes while it runs."""
+        return self._isolation
 
     @property
     def _isolation(self) -> Isolation:

@@ -12,6 +12,60 @@ _HIDDEN = "tests/models/huggingface/test_hidden_states.py::"
 
 MUTANTS = [
     Mutant(
+        "a-summary-forgets-its-rows",
+        "a summary states a guarantee for rows of which one has none, whose model another process saw to mix records",
+        "release.py",
+        "        return replace(self, isolation=Isolation.NOT_VERIFIED) if lost else self\n",
+        "        return self\n",
+        ("tests/test_session.py::test_what_a_model_is_seen_to_do_while_it_reads_records_stands_in_the_answer",),
+    ),
+    Mutant(
+        "a-charge-follows-the-isolation",
+        "what a charge notes of its model changes in a run, so that a paid answer cannot be had behind a failure",
+        "answering/session.py",
+        '        note += "" if self._stated.holds else f", {NOT_VERIFIED_NOTE}"\n',
+        '        note += "" if self.isolation.holds else f", {NOT_VERIFIED_NOTE}"\n',
+        (
+            "tests/answering/test_runs.py::"
+            "test_isolation_that_is_lost_on_the_way_loses_no_paid_answer_and_stands_in_every_summary",
+        ),
+    ),
+    Mutant(
+        "a-run-is-known-by-its-isolation",
+        "a run's words follow what its model was seen to do since it began",
+        "answering/session.py",
+        '            "isolation": self._stated.value,\n            "seeded"',
+        '            "isolation": self.isolation.value,\n            "seeded"',
+        (
+            "tests/answering/test_runs.py::"
+            "test_isolation_that_is_lost_on_the_way_loses_no_paid_answer_and_stands_in_every_summary",
+        ),
+    ),
+    Mutant(
+        "a-fit-is-known-by-its-isolation",
+        "a fit's request follows what its embedder was seen to do while it read, so that its ledger denies it",
+        "fitting/fit.py",
+        '            "isolation": self._stated.value,\n',
+        '            "isolation": self._isolation.value,\n',
+        ("tests/fitting/test_certificates.py::test_an_embedder_that_is_seen_to_mix_records_is_counted_in_the_ledger",),
+    ),
+    Mutant(
+        "a-certificate-hides-what-was-seen",
+        "a certificate says that records were kept apart where the ledger notes of its release that they were not",
+        "fitting/certificate.py",
+        '        if NOT_VERIFIED_NOTE in str(detail.get("note")) and Isolation(self.isolation).holds:\n',
+        "        if False:\n",
+        ("tests/fitting/test_certificates.py::test_an_embedder_that_is_seen_to_mix_records_is_counted_in_the_ledger",),
+    ),
+    Mutant(
+        "public-texts-behind-the-charge",
+        "an embedder is rehearsed by public texts that it has not embedded before, and behind the charge",
+        "answering/session.py",
+        "        self._before_the_charge(lambda: ensemble.rehearse(public.candidates[:2]))\n",
+        '        self._before_the_charge(lambda: ensemble.rehearse(["What can be done about it?"]))\n',
+        ("tests/answering/test_session.py::test_an_embedder_is_asked_no_public_text_that_it_has_not_embedded",),
+    ),
+    Mutant(
         "isolation-lost-in-the-read-is-not-counted",
         "the ledger counts releases of a model that mixes records only where that was known before the charge",
         "privacy/ledger/account.py",
@@ -97,8 +151,8 @@ MUTANTS = [
         "a-journal-of-a-moved-ledger",
         "a new ledger takes a journal with pages to put back, which a ledger that was moved left behind",
         "privacy/ledger/file.py",
-        "        if is_journal and not (head[:8] == _IN_USE and any(head[_PAGES_BEFORE]) and not _size(self._path)):\n",
-        "        if is_journal:\n",
+        "        if not head or out_of_use or (in_use and not (is_new and any(head[_PAGES_BEFORE]))):\n",
+        "        if not head or out_of_use or in_use:\n",
         ("tests/privacy/ledger/test_file.py::test_a_journal_that_a_moved_ledger_left_with_pages_to_put_back_is_kept",),
     ),
     Mutant(

@@ -560,8 +560,8 @@ MUTANTS = [
         "any-support-left",
         "the support is not held against what the ledger noted when it left",
         CERTIFICATE,
-        'Check(left, noted == self.content_sha256, "by its hash" if gone else "nothing left"),',
-        'Check(left, bool(noted), "by its hash" if gone else "nothing left"),',
+        'return Check(what, str(detail.get("content")).split(" ")[-1] == self.content_sha256, "by its hash")',
+        'return Check(what, "content" in detail, "by its hash")',
         CERTIFICATES,
     ),
     Mutant(

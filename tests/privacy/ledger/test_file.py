@@ -684,15 +684,22 @@ def test_a_pipe_is_no_ledger(path):
         Ledger(str(path))
 
 
-@pytest.mark.parametrize("size", [0, 9000])
-def test_nothing_else_that_bears_the_name_of_a_journal_is_overwritten(tmp_path, size):
+@pytest.mark.parametrize(
+    ("size", "content"),
+    [
+        *((size, content) for size in (0, 9000) for content in (b"dear diary, " * 100, bytes(8) + b"silence first")),
+        (0, bytes(600)),
+        (0, bytes(5) + b"x"),
+    ],
+)
+def test_nothing_else_that_bears_the_name_of_a_journal_is_overwritten(tmp_path, size, content):
     place, beside = tmp_path / "notes", tmp_path / "notes-journal"
     if size:
         Ledger(str(place)).open(WHO, Budget(8, 1e-6))
-    beside.write_text("dear diary, " * 100)
+    beside.write_bytes(content)
     with pytest.raises(LedgerUnavailableError, match="notes-journal, which is not its own"):
         Ledger(str(place)).open(WHO, Budget(8, 1e-6))
-    assert (beside.read_text(), place.exists()) == ("dear diary, " * 100, bool(size))
+    assert (beside.read_bytes(), place.exists()) == (content, bool(size))
 
 
 def test_a_journal_that_a_moved_ledger_left_with_pages_to_put_back_is_kept(tmp_path):
@@ -709,5 +716,6 @@ def test_a_journal_that_a_moved_ledger_left_with_pages_to_put_back_is_kept(tmp_p
     with pytest.raises(LedgerUnavailableError, match=r"notes\.db-journal, which is not its own"):
         Ledger(str(place))
     assert beside.read_bytes() == hot
-    beside.write_bytes(bytes(28) + hot[28:])  # which has none to put back
+    assert not any(hot[28:512])
+    beside.write_bytes(bytes(512) + hot[512 : 512 + (len(hot) - 512) // 4104 * 4104])  # which has none to put back
     assert Ledger(str(place)).open(WHO, Budget(8, 1e-6)).balance().answers == 0

@@ -41,10 +41,12 @@ UNDO: Final = "-journal"
 """Behind the name of what SQLite keeps old pages in, which it writes over without asking what is there."""
 SYNCHRONOUS_FULL: Final = 2
 
-_IN_USE, _OUT_OF_USE = bytes.fromhex("d9d505f920a163d7"), bytes(8)
-"""How a journal begins that has pages to put back, and one that has none."""
+_IN_USE: Final = bytes.fromhex("d9d505f920a163d7")
+"""How a journal begins that has pages to put back. Of one that has none the head is zeros."""
 _PAGES_BEFORE: Final = slice(16, 20)
 """Where such a journal says how many pages the file had before."""
+_UNDO_HEAD, _SECTORS, _OF_A_PAGE = 28, (512, 4096), 4096 + 8
+"""Bytes of a journal's head, of what it is filled up to, as the disk is, and of each page that it keeps."""
 _SHORTEST_PAUSE_S: Final = 0.0005
 _TABLES: Final = "SELECT lower(name) FROM sqlite_master WHERE lower(type) = 'table'"
 """SQLite knows no case in this column, nor in names: it makes of a row whatever its statement says."""
@@ -197,11 +199,13 @@ class LedgerFile:
         """Refuses a place where something else bears the journal's name, or the journal of a ledger that is gone."""
         try:
             with open(self._path + UNDO, "rb") as file:
-                head = file.read(_PAGES_BEFORE.stop)
+                head, size = file.read(_SECTORS[0]), os.fstat(file.fileno()).st_size
         except FileNotFoundError:
             return
-        is_journal = head[:8] in (_IN_USE, _OUT_OF_USE) or not head
-        if is_journal and not (head[:8] == _IN_USE and any(head[_PAGES_BEFORE]) and not _size(self._path)):
+        is_new, in_use = not _size(self._path), head[: len(_IN_USE)] == _IN_USE
+        as_large = any((size - sector) % _OF_A_PAGE == 0 for sector in _SECTORS)
+        out_of_use = as_large and not any(head) if is_new else not any(head[:_UNDO_HEAD])
+        if not head or out_of_use or (in_use and not (is_new and any(head[_PAGES_BEFORE]))):
             return
         raise LedgerUnavailableError(
             f"Beside the ledger {self.name} is {self.name}{UNDO}, which is not its own and would be overwritten. If it "
