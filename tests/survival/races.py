@@ -64,7 +64,7 @@ def race(where: str, processes: int, tries: int, callers: Sequence[str] | None =
     ]
     for process in crowd:
         process.start()
-    outcomes = sorted(done.get(timeout=3_600) for _ in crowd)
+    outcomes = sorted(done.get(timeout=300) for _ in crowd)
     for process in crowd:
         process.join()
     return Crowd([admitted for _, admitted, _ in outcomes], [error for *_, error in outcomes if error])

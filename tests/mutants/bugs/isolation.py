@@ -12,6 +12,14 @@ _HIDDEN = "tests/models/huggingface/test_hidden_states.py::"
 
 MUTANTS = [
     Mutant(
+        "a-journal-that-is-being-begun",
+        "a ledger is refused while another program begins to write it",
+        "privacy/ledger/file.py",
+        "    begun = head[:8] == _IN_USE or not any(head[:12])\n",
+        "    begun = head[:8] == _IN_USE\n",
+        ("tests/privacy/ledger/test_file.py::test_a_journal_is_known_by_its_head_whoever_writes_it_at_this_moment",),
+    ),
+    Mutant(
         "a-summary-forgets-its-rows",
         "a summary states a guarantee for rows of which one has none, whose model another process saw to mix records",
         "release.py",
@@ -151,8 +159,8 @@ MUTANTS = [
         "a-journal-of-a-moved-ledger",
         "a new ledger takes a journal with pages to put back, which a ledger that was moved left behind",
         "privacy/ledger/file.py",
-        "        if not head or out_of_use or (in_use and not (is_new and any(head[_PAGES_BEFORE]))):\n",
-        "        if not head or out_of_use or in_use:\n",
+        "    return begun and sector in _SECTORS and page in _PAGE_SIZES and not (of_nothing and pages)\n",
+        "    return begun and sector in _SECTORS and page in _PAGE_SIZES\n",
         ("tests/privacy/ledger/test_file.py::test_a_journal_that_a_moved_ledger_left_with_pages_to_put_back_is_kept",),
     ),
     Mutant(

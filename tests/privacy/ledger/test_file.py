@@ -21,7 +21,7 @@ from sottovoce.privacy.events import BoundedRange
 from sottovoce.privacy.ledger import account as ledger_account
 from sottovoce.privacy.ledger import file as ledger_file
 from sottovoce.privacy.ledger.budget import Budget
-from sottovoce.privacy.ledger.file import LedgerFile
+from sottovoce.privacy.ledger.file import LedgerFile, _is_journal
 from sottovoce.privacy.ledger.ledger import Identity, Ledger, Reservation
 from sottovoce.privacy.ledger.mounts import Mount, mount_of
 from sottovoce.privacy.unit import Adjacency
@@ -363,7 +363,7 @@ def test_programs_that_move_one_ledger_at_once_agree(path):
     workers = [FORK.Process(target=_move, args=(str(path), gate, done)) for _ in range(4)]
     for worker in workers:
         worker.start()
-    assert [done.get(timeout=3_600) for _ in workers] == [3] * 4
+    assert [done.get(timeout=300) for _ in workers] == [3] * 4
     for worker in workers:
         worker.join()
     assert header(path) == PLAIN
@@ -719,3 +719,28 @@ def test_a_journal_that_a_moved_ledger_left_with_pages_to_put_back_is_kept(tmp_p
     assert not any(hot[28:512])
     beside.write_bytes(bytes(512) + hot[512 : 512 + (len(hot) - 512) // 4104 * 4104])  # which has none to put back
     assert Ledger(str(place)).open(WHO, Budget(8, 1e-6)).balance().answers == 0
+
+
+BEGUN = bytes.fromhex("d9d505f920a163d7") + bytes(4)
+FIRST, LATER = (bytes.fromhex(f"0badcafe{pages:08x}0000020000001000") for pages in (0, 7))
+
+
+@pytest.mark.parametrize(
+    ("head", "size", "of_nothing", "of_a_ledger"),
+    [
+        (b"", 0, True, True),
+        (BEGUN + FIRST, 512, True, True),
+        (bytes(12) + FIRST, 512, True, True),  # until it is synchronised its mark is missing
+        (BEGUN + LATER, 512, False, True),
+        (bytes(12) + LATER, 512, False, True),
+        (bytes(28) + b"x", 9000, False, True),
+        (bytes(512), 512 + 3 * 4104, True, True),
+        (bytes(512), 4096 + 3 * 4104, True, True),
+        (bytes(512), 600, False, True),
+        (b"dear diary, " * 9, 108, False, False),
+        (bytes(8) + b"silence, then music " * 9, 188, False, False),
+        (BEGUN[:8] + b"precious" * 9, 80, False, False),
+    ],
+)
+def test_a_journal_is_known_by_its_head_whoever_writes_it_at_this_moment(head, size, of_nothing, of_a_ledger):
+    assert [_is_journal(head, size, of_nothing=nothing) for nothing in (True, False)] == [of_nothing, of_a_ledger]

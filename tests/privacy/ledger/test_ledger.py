@@ -240,7 +240,7 @@ def test_four_processes_cannot_overspend_together(address):
     workers = [FRESH.Process(target=_spend, args=(address, w, 30, done)) for w in range(4)]
     for worker in workers:
         worker.start()
-    admitted = sum(done.get(timeout=3_600) for _ in workers)
+    admitted = sum(done.get(timeout=300) for _ in workers)
     for worker in workers:
         worker.join()
     assert admitted == 50
@@ -255,7 +255,7 @@ def test_a_forked_child_charges_the_same_file(address):
     done = context.Queue()
     child = context.Process(target=lambda: (account.reserve([charge("child")]), done.put(True)))
     child.start()
-    assert done.get(timeout=3_600)
+    assert done.get(timeout=300)
     child.join()
     assert account.balance().spent == pytest.approx(0.2)
 
@@ -265,7 +265,7 @@ def test_two_processes_creating_one_ledger_agree(address):
     workers = [FRESH.Process(target=_create, args=(address, os.environ["SOTTOVOCE_HOME"], done)) for _ in range(4)]
     for worker in workers:
         worker.start()
-    assert [done.get(timeout=3_600) for _ in workers] == ["ok"] * 4
+    assert [done.get(timeout=300) for _ in workers] == ["ok"] * 4
     for worker in workers:
         worker.join()
     assert len(Ledger(address).balances()) == 1
@@ -490,7 +490,7 @@ def test_of_processes_with_the_same_ids_exactly_one_releases_each(address):
     workers = [FRESH.Process(target=_release, args=(address, done)) for _ in range(3)]
     for worker in workers:
         worker.start()
-    told = [i for _ in workers for i in done.get(timeout=3_600)]
+    told = [i for _ in workers for i in done.get(timeout=300)]
     for worker in workers:
         worker.join()
     assert sorted(told) == list(range(15))

@@ -42,11 +42,11 @@ UNDO: Final = "-journal"
 SYNCHRONOUS_FULL: Final = 2
 
 _IN_USE: Final = bytes.fromhex("d9d505f920a163d7")
-"""How a journal begins that has pages to put back. Of one that has none the head is zeros."""
-_PAGES_BEFORE: Final = slice(16, 20)
-"""Where such a journal says how many pages the file had before."""
-_UNDO_HEAD, _SECTORS, _OF_A_PAGE = 28, (512, 4096), 4096 + 8
-"""Bytes of a journal's head, of what it is filled up to, as the disk is, and of each page that it keeps."""
+"""How a journal begins that has pages to put back. Until it is synchronised, and once it has none, those are zeros."""
+_SECTORS, _OF_A_PAGE = (512, 4096), 4096 + 8
+"""Bytes that a journal's head is filled up to, as the disk is, and of each page behind it."""
+_PAGE_SIZES: Final = tuple(512 << power for power in range(8))
+_LOOKS: Final = 20
 _SHORTEST_PAUSE_S: Final = 0.0005
 _TABLES: Final = "SELECT lower(name) FROM sqlite_master WHERE lower(type) = 'table'"
 """SQLite knows no case in this column, nor in names: it makes of a row whatever its statement says."""
@@ -196,17 +196,19 @@ class LedgerFile:
             )
 
     def _require_own_journal(self) -> None:
-        """Refuses a place where something else bears the journal's name, or the journal of a ledger that is gone."""
-        try:
-            with open(self._path + UNDO, "rb") as file:
-                head, size = file.read(_SECTORS[0]), os.fstat(file.fileno()).st_size
-        except FileNotFoundError:
-            return
-        is_new, in_use = not _size(self._path), head[: len(_IN_USE)] == _IN_USE
-        as_large = any((size - sector) % _OF_A_PAGE == 0 for sector in _SECTORS)
-        out_of_use = as_large and not any(head) if is_new else not any(head[:_UNDO_HEAD])
-        if not head or out_of_use or (in_use and not (is_new and any(head[_PAGES_BEFORE]))):
-            return
+        """Refuses a place where something else bears the journal's name, or the journal of a ledger that is gone.
+
+        Another program may be writing it at this moment: what is not its own is so each time that it is looked at.
+        """
+        for _ in range(_LOOKS):
+            try:
+                with open(self._path + UNDO, "rb") as file:
+                    head, size = file.read(_SECTORS[0]), os.fstat(file.fileno()).st_size
+            except FileNotFoundError:
+                return
+            if _is_journal(head, size, of_nothing=not _size(self._path)):
+                return
+            _pause()
         raise LedgerUnavailableError(
             f"Beside the ledger {self.name} is {self.name}{UNDO}, which is not its own and would be overwritten. If it "
             "is of a ledger that was moved, move it there; else give it, or this ledger, another name."
@@ -464,6 +466,22 @@ def _size(path: str) -> int:
         return os.stat(path).st_size
     except OSError:
         return 0
+
+
+def _is_journal(head: bytes, size: int, *, of_nothing: bool) -> bool:
+    """Whether a file that begins like this is what SQLite keeps beside a ledger.
+
+    Args:
+        head: Its first 512 bytes.
+        size: Its length in bytes.
+        of_nothing: Whether the ledger is empty, or not there: it has no pages to be put back.
+    """
+    if not head or not any(head[:28]):  # made, or out of use
+        as_large = any((size - sector) % _OF_A_PAGE == 0 for sector in _SECTORS)
+        return not head or not of_nothing or (as_large and not any(head))
+    pages, sector, page = (int.from_bytes(head[place : place + 4]) for place in (16, 20, 24))
+    begun = head[:8] == _IN_USE or not any(head[:12])
+    return begun and sector in _SECTORS and page in _PAGE_SIZES and not (of_nothing and pages)
 
 
 def _is_logged(path: str) -> bool:
