@@ -322,6 +322,12 @@ def test_another_number_of_texts_is_no_answer(texts):
         ensemble(ROWS, Wrong(texts)).ask(QUERY, "nobody")
 
 
+def test_no_text_of_one_expert_becomes_anothers_where_one_is_missing():
+    five_at_most = Wrong(lambda asked: [echo(request) for request in asked][-5:])
+    said = ensemble(ROWS, five_at_most).ask(QUERY, "nobody").texts_without_noise()
+    assert said == [f"answer {n}" for n in range(6)]
+
+
 def test_all_records_in_one_prompt_is_one_expert():
     said = ensemble(ROWS, FakeWriter(echo), together=True, tokens=99).ask(QUERY).texts_without_noise()
     assert said == [" | ".join(f"answer {n}" for n in range(6))]
