@@ -395,8 +395,8 @@ def test_a_model_whose_isolation_nobody_checked_says_so_and_has_no_epsilon():
     assert "isolation not verified: no formal guarantee" in release.statement
     row = release.as_row("7")
     assert (row["epsilon"], row["delta"], row["adjacency"]) == (None, None, "replace-one")
-    assert "isolation not verified" in icl.ledger.history()[1]["detail"]
-    assert icl.balance.answers == 1, "it is charged all the same"
+    assert "isolation not verified" in icl.ledger.history()[2]["detail"]
+    assert (icl.balance.answers, icl.balance.unverified) == (1, 1), "it is charged all the same"
     unseen = FakeScorer(isolation=Isolation.NOT_VERIFIED)
     noisy = session(unseen, method=RNM("gaussian"), records=records(synthetic=True)).ask("q", epsilon=1)
     assert "not verified" in noisy.statement

@@ -30,7 +30,7 @@ from sottovoce.models.registry import load_scorer
 from sottovoce.parameters import Able, Kind
 from sottovoce.planner.answering import AUTO, resolve_answering
 from sottovoce.privacy.accounting.amplification import Sampling, SharedSample
-from sottovoce.privacy.ledger.balance import NOT_VERIFIED_NOTE, SEEDED_NOTE, Balance
+from sottovoce.privacy.ledger.balance import SEEDED_NOTE, Balance
 from sottovoce.privacy.ledger.budget import Budget
 from sottovoce.privacy.ledger.known_records import require_public
 from sottovoce.privacy.ledger.ledger import Account, Ledger, Reservation, require_release_id
@@ -152,7 +152,6 @@ class PrivateICL:
         if self.calibrate and getattr(self.model, "reads", None) == "numbers":
             limit = f"left out: the model {self.model.name} reads numbers, of which none are free of content"
             raise ParameterError("calibrate", True, limit)
-        self._stated = self.model.isolation  # of the charge's note; what is seen later is noted of the release
         self._change = change if self._records else None
         self._ensemble: Ensemble | SampledEnsemble | None = None
         self._account: Account | None = None
@@ -397,8 +396,6 @@ class PrivateICL:
 
     def _reservations(self, ids: Sequence[str], terms: Guarantee) -> list[Reservation]:
         note = self._note(terms)
-        if not self._stated.holds:
-            note += f", {NOT_VERIFIED_NOTE}"
         note += f", {SEEDED_NOTE}" if terms.seeded else ""
         return [Reservation(release_id, terms.event, note) for release_id in ids]
 

@@ -884,6 +884,13 @@ def test_an_entry_may_hold_what_it_is_not_made_from(check, right):
 
 
 @pytest.mark.slow
+@pytest.mark.parametrize("mechanism", [mechanisms.Bare, mechanisms.FewCandidates], ids=name)
+def test_a_right_entry_may_draw_by_a_plain_subclass_of_a_mechanism(mechanism, monkeypatch):
+    monkeypatch.setattr(answerers.OneKeywordBy, "mechanism", mechanism)
+    assert check_answerer(answerers.OneKeywordBy).passed
+
+
+@pytest.mark.slow
 def test_a_right_fitter_may_use_the_bound_that_answers_of_experts_carry():
     assert check_fitter(fitters.Votes).passed
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import json
 import math
 from dataclasses import fields, replace
@@ -244,6 +245,30 @@ def test_an_embedder_that_is_seen_to_mix_records_is_counted_in_the_ledger():
     said = str(certificate.asked["isolation"])  # as it was asked for, which the ledger says was not so
     forged = replace(certificate, isolation=said, statement=certificate.statement.partition(";")[0])
     assert holds(forged, (forged, one.ledger))[LEFT] is False
+
+
+@pytest.mark.parametrize("behind", ["rehearsed", "read"])
+def test_what_a_model_settles_as_it_runs_is_certified_as_it_was_charged(behind):
+    class Settles(FakeScorer):
+        def embed_questions(self, task, queries):
+            self.isolation = to if behind == "rehearsed" else self.isolation
+            return super().embed_questions(task, queries)
+
+        def embed_records(self, task, records):
+            self.isolation = to
+            return super().embed_records(task, records)
+
+    for at, to in itertools.product(Isolation, repeat=2):
+        data = records(synthetic=True)
+        one = fitting(data, model=Settles(isolation=at))
+        certificate = one.run().certificate
+        charged = to if behind == "rehearsed" else at
+        assert certificate.asked["isolation"] == charged.value
+        assert certificate.isolation == (charged if to.holds else Isolation.NOT_VERIFIED).value
+        found = holds(certificate, (certificate, one.ledger), records=data)
+        assert [held for number, held in enumerate(found) if number != APART] == [True] * 11
+        (balance,) = one.ledger.balances()
+        assert (balance.unverified, one.ledger.verify()) == (not found[APART], [])
 
 
 # As it is read

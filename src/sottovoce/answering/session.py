@@ -44,7 +44,7 @@ from sottovoce.models.text_embedding import load_embedder
 from sottovoce.parameters import Able, Kind, Number
 from sottovoce.planner.long_answers import AUTO, resolve_long_answer
 from sottovoce.privacy.ledger.account import require_release_id
-from sottovoce.privacy.ledger.balance import NOT_VERIFIED_NOTE, SEEDED_NOTE, Balance
+from sottovoce.privacy.ledger.balance import SEEDED_NOTE, Balance
 from sottovoce.privacy.ledger.budget import Budget
 from sottovoce.privacy.ledger.known_records import require_public
 from sottovoce.privacy.ledger.ledger import Account, Ledger, Reservation
@@ -219,7 +219,6 @@ class PrivateAnswers:
         self._opening = (budget, ledger, caller)
         known = known_budget(self._records, self.adjacency, ledger) if self._records is not None else None
         self._budget = known or budget
-        self._stated = self.isolation  # of a run's words and its charges; what is seen later is noted of the release
         self._worked_out: tuple[Query, PublicSide] | None = None
         self.seconds_a_text: float | None = None
 
@@ -620,7 +619,6 @@ class PrivateAnswers:
             "model": self.writer.name,
             **settings_of(self.writer),
             "embedder": self.embedder.embedding if self.embedder is not None else None,
-            "isolation": self._stated.value,
             "seeded": not self._randomness.secure,
             "task": repr(self.task),
         }
@@ -681,7 +679,6 @@ class PrivateAnswers:
         note = f"{self.method.name}, {self.writer.name}, change {plan.setting.change.name}"
         if not self.method.private:
             return note
-        note += "" if self._stated.holds else f", {NOT_VERIFIED_NOTE}"
         return note if self._randomness.secure else f"{note}, {SEEDED_NOTE}"
 
     def _prompts(self, setting: AnswerSetting) -> str:

@@ -326,7 +326,7 @@ class FitCertificate:
                    "units", "candidates", "epsilon", "delta", "dimension")  # fmt: skip
             differs = [name for name in own if canonical(getattr(self, name)) != canonical(self.asked[name])]
             if Isolation(self.isolation).holds and self.isolation != self.asked["isolation"]:
-                differs.append("isolation")  # it may be seen to be lost behind the charge, and not to be kept
+                differs.append("isolation")  # it may be seen to be lost behind the charge, and no more
             return not differs, f"{differs[0]} differs" if differs else "the same words"
 
         return self._looked("it is for what was asked for, in the same words", look)

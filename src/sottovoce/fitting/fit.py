@@ -138,6 +138,9 @@ class Fitting:
         ModelError: The model could not be loaded.
     """
 
+    _stated: Isolation | None = None
+    """What the charge says of the model: as it was behind the rehearsal, before a record was read."""
+
     def __init__(
         self,
         records: PrivateRecords,
@@ -280,7 +283,7 @@ class Fitting:
     def terms(self) -> dict[str, Any]:
         """What a resumed run must have in common with the one that was interrupted."""
         return {
-            **self._words,
+            **{name: value for name, value in self._words.items() if name != "isolation"},  # settled as it runs
             "caller": self._account.caller,
             "records and ledger": self._account.keyed("staging", self._records.fingerprint),
         }
@@ -317,6 +320,7 @@ class Fitting:
         if not self._is_known:
             differs = ["the ledger, which does not know these records"]
         else:
+            own.pop("isolation")  # a model settles it as it runs
             names = [name for name in own if is_compared(name, certificate.asked)]
             differs = [name for name in names if canonical(certificate.asked.get(name)) != canonical(own[name])]
         if not differs:
@@ -353,11 +357,7 @@ class Fitting:
         """
         run_state = dict(checkpoint.run_state) if checkpoint else self.new_run_state()
         standing = self._standing(run_state)
-        if standing is not None and standing.asked != asked_hash(self._request(run_state, standing)):
-            raise InputError(
-                "The run was charged for another request than this one. Repeat its command on the machine, and with "
-                "the versions, that it began with. Nothing more was charged."
-            )
+        self._stated = None if standing is None else self._as_charged(run_state, standing)
         if standing is not None and standing.begun:
             return self._saved(checkpoint, run_state, standing)
         public = self._rehearsed()
@@ -367,6 +367,7 @@ class Fitting:
             name = self.plan.fitter.name
             raise AssertionError(f"{name} asks experts and does not say so (asks_experts). Nothing was charged.")
         bare = self._bare(questions)
+        self._stated = self._stated or self._isolation  # a model may settle it by public texts, as these are
         reservation = self._reservation(run_state, standing)
         try:
             self._start(rules)
@@ -462,7 +463,7 @@ class Fitting:
             **settings_of(self.model, "scorer's "),
             **(settings_of(self._writer.model) if self._writer is not None else {}),
             "rows": self._rows,
-            "isolation": self._stated.value,
+            "isolation": (self._stated or self._isolation).value,
             "seeded": not self._randomness.secure,
         }
 
@@ -475,7 +476,7 @@ class Fitting:
             self.plan.fitter.name,
             self.model.name,
             self.plan.setting.change.name,
-            isolated=self._stated.holds,
+            isolated=(self._stated or self._isolation).holds,
             seeded=not self._randomness.secure,
         )
         return Reservation(_id_of(run_state), self.plan.charge, note, asked_hash(self._request(run_state, standing)))
@@ -485,11 +486,26 @@ class Fitting:
 
     # What is read and drawn
 
-    @cached_property
-    def _stated(self) -> Isolation:
-        """As it was when this was made: what is asked for, and noted of the charge. What is seen later is noted of the
-        release, and stands in the certificate: a run is known by nothing that changes while it runs."""
-        return self._isolation
+    def _as_charged(self, run_state: Mapping[str, str], standing: Standing) -> Isolation:
+        """The isolation that a run was charged with.
+
+        Raises:
+            InputError: It was charged for another request.
+        """
+        for isolation in Isolation:
+            self._stated = isolation
+            if standing.asked == asked_hash(self._request(run_state, standing)):
+                return isolation
+        self._stated = None
+        raise InputError(
+            "The run was charged for another request than this one. Repeat its command on the machine, and with "
+            "the versions, that it began with. Nothing more was charged."
+        )
+
+    @property
+    def _certifiable(self) -> Isolation:
+        """What was asked for, unless the model was seen not to keep it since."""
+        return (self._stated or self._isolation) if self._isolation.holds else Isolation.NOT_VERIFIED
 
     @property
     def _isolation(self) -> Isolation:
@@ -642,7 +658,7 @@ class Fitting:
             content_sha256=content,
             model=self.model.name,
             embedding=self.embedder.embedding,
-            isolation=self._isolation,
+            isolation=self._certifiable,
             seeded=not self._randomness.secure,
             data=data,
             ledger=_id_of(run_state),

@@ -9,7 +9,6 @@ Assumes     Worlds are small.
 
 from __future__ import annotations
 
-import inspect
 import itertools
 from collections import Counter
 from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
@@ -36,7 +35,7 @@ from sottovoce.testing.label_worlds import CHANGES, Change, seeded
 from sottovoce.testing.ladders import counted
 from sottovoce.testing.options import subject_of
 from sottovoce.testing.pools import OPEN, Pool, lead_of, share_of
-from sottovoce.testing.releases import release_of
+from sottovoce.testing.releases import release_of, takes_prior
 from sottovoce.testing.report import ContractError, Effort, Report, must_not_raise
 
 ADJACENCIES: Final = tuple(Adjacency)
@@ -157,8 +156,7 @@ def _questions(construction: Construction, takes: Any) -> Sequence[Any]:
         made = partial(_votes_of, uneven)
         bare = Scores(list(uneven), sensitivity=2, adjacency=usual)
         other = [_votes_of(uneven[::-1], usual), made(usual, 20), bare, *map(made, others)]
-        law = getattr(construction.kind, "law", None)
-        with_prior = callable(law) and "log_prior" in inspect.signature(law).parameters
+        with_prior = takes_prior(construction.kind, release_of(construction.kind)[0])
         return [made(usual), *other, *([(made(usual), PRIOR)] if with_prior else [])]
     if takes is Counts:
         values = [([7, -3], 1, usual), ([7, -3], 5, usual), ([0, 40], 1, usual), *(([7, -3], 1, a) for a in others)]
@@ -276,7 +274,7 @@ class _Mechanism:
             raise ContractError(
                 "drive", self.subject, "it has no law; state the probability of every outcome as law(scores)"
             )
-        priors = (False, True) if "log_prior" in inspect.signature(self.mechanism.law).parameters else (False,)
+        priors = (False, True) if takes_prior(self.mechanism, name) else (False,)
         for adjacency, prior in itertools.product(ADJACENCIES, priors):
             law_of = cache(partial(self._law_of_votes, adjacency=adjacency, prior=prior))
             for votes, neighbours in self._votes():

@@ -60,6 +60,18 @@ class OneKeyword(Answerer):
 
 
 @dataclass(frozen=True)
+class OneKeywordBy(OneKeyword):
+    """Right: the same by a mechanism of its own, which a test names."""
+
+    name = "one-keyword-by"
+    mechanism: ClassVar[type[Exponential]] = Exponential
+
+    def draw(self, setting, experts, public, randomness):
+        chosen = self.mechanism(self.eta).select(self.counts(experts, public), randomness)
+        return self.outcome(public.universe[chosen], experts)
+
+
+@dataclass(frozen=True)
 class TwoOfEachList(OneKeyword):
     """Right: one of all keywords, one of all but the last, and so on for six lists, and all of it again at half."""
 

@@ -681,6 +681,22 @@ class ItemsByAdjacency(StabilityHistogram):
         return tuple((item, count) for item, count in noisy if count > threshold)
 
 
+class Bare(Exponential):
+    """Right: draws anew, without annotations."""
+
+    def select(self, scores, randomness):
+        return super().select(scores, randomness)
+
+
+class FewCandidates(Exponential):
+    """Right: draws of few candidates, and takes no prior."""
+
+    def select(self, scores: Scores, randomness: Randomness) -> int:
+        if len(scores.values) > 50:
+            raise ParameterError("scores", len(scores.values), "50 candidates at most")
+        return super().select(scores, randomness)
+
+
 class HalfForEach(Laplace):
     """Half of the noise: each of two counts moves by half of what both move by, it says."""
 

@@ -8,9 +8,42 @@ _NUMBER = "tests/models/lockstep/test_number_of_experts.py::"
 _SHAPES = _NUMBER + "test_no_shape_follows_from_the_number_of_experts"
 _STEPPER = "tests/models/lockstep/test_stepper.py::"
 _READING = "tests/experts/test_reading.py::"
+_ENTRIES = "tests/contracts/test_wrong_entries.py"
 _HIDDEN = "tests/models/huggingface/test_hidden_states.py::"
 
 MUTANTS = [
+    Mutant(
+        "isolation-settled-too-early",
+        "a fit's charge says what its model stated before it was rehearsed, so that an honest certificate is refused",
+        "fitting/fit.py",
+        "        self._stated = self._stated or self._isolation  # a model",
+        "        self._stated = self._stated or Isolation.NOT_VERIFIED  # a model",
+        ("tests/fitting/test_certificates.py::test_what_a_model_settles_as_it_runs_is_certified_as_it_was_charged",),
+    ),
+    Mutant(
+        "isolation-certified-anew",
+        "a certificate says what was seen last, which its charge does not say",
+        "fitting/fit.py",
+        "        return (self._stated or self._isolation) if self._isolation.holds else Isolation.NOT_VERIFIED\n",
+        "        return self._isolation\n",
+        ("tests/fitting/test_certificates.py::test_what_a_model_settles_as_it_runs_is_certified_as_it_was_charged",),
+    ),
+    Mutant(
+        "annotations-of-the-class-alone",
+        "a mechanism that draws anew without annotations is refused, though the class above has them",
+        "testing/releases.py",
+        '        for kind in () if name.startswith("_") else mechanism.__mro__:\n',
+        '        for kind in () if name.startswith("_") else mechanism.__mro__[:1]:\n',
+        (f"{_ENTRIES}::test_a_right_entry_may_draw_by_a_plain_subclass_of_a_mechanism[Bare]",),
+    ),
+    Mutant(
+        "a-prior-that-nobody-takes",
+        "a mechanism whose draw takes no prior is asked with one, since the law above takes it",
+        "testing/releases.py",
+        '    methods = [getattr(mechanism, "law", None), getattr(mechanism, name, None)]\n',
+        '    methods = [getattr(mechanism, "law", None)]\n',
+        (f"{_ENTRIES}::test_a_right_entry_may_draw_by_a_plain_subclass_of_a_mechanism[FewCandidates]",),
+    ),
     Mutant(
         "a-journal-that-is-being-begun",
         "a ledger is refused while another program begins to write it",
@@ -31,8 +64,9 @@ MUTANTS = [
         "a-charge-follows-the-isolation",
         "what a charge notes of its model changes in a run, so that a paid answer cannot be had behind a failure",
         "answering/session.py",
-        '        note += "" if self._stated.holds else f", {NOT_VERIFIED_NOTE}"\n',
-        '        note += "" if self.isolation.holds else f", {NOT_VERIFIED_NOTE}"\n',
+        '        return note if self._randomness.secure else f"{note}, {SEEDED_NOTE}"\n',
+        '        note += "" if self.isolation.holds else ", isolation not verified"\n'
+        '        return note if self._randomness.secure else f"{note}, {SEEDED_NOTE}"\n',
         (
             "tests/answering/test_runs.py::"
             "test_isolation_that_is_lost_on_the_way_loses_no_paid_answer_and_stands_in_every_summary",
@@ -42,8 +76,8 @@ MUTANTS = [
         "a-run-is-known-by-its-isolation",
         "a run's words follow what its model was seen to do since it began",
         "answering/session.py",
-        '            "isolation": self._stated.value,\n            "seeded"',
-        '            "isolation": self.isolation.value,\n            "seeded"',
+        '            "seeded": not self._randomness.secure,\n            "task": repr(self.task),\n',
+        '            "isolation": self.isolation.value,\n            "task": repr(self.task),\n',
         (
             "tests/answering/test_runs.py::"
             "test_isolation_that_is_lost_on_the_way_loses_no_paid_answer_and_stands_in_every_summary",
@@ -53,7 +87,7 @@ MUTANTS = [
         "a-fit-is-known-by-its-isolation",
         "a fit's request follows what its embedder was seen to do while it read, so that its ledger denies it",
         "fitting/fit.py",
-        '            "isolation": self._stated.value,\n',
+        '            "isolation": (self._stated or self._isolation).value,\n',
         '            "isolation": self._isolation.value,\n',
         ("tests/fitting/test_certificates.py::test_an_embedder_that_is_seen_to_mix_records_is_counted_in_the_ledger",),
     ),

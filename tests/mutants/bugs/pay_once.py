@@ -479,8 +479,8 @@ MUTANTS = [
         "another-request-under-the-charge",
         "a run goes on under a charge that was made for another request",
         FIT,
-        "if standing is not None and standing.asked != asked_hash(self._request(run_state, standing)):",
-        "if standing is not None and not standing.asked:",
+        "            if standing.asked == asked_hash(self._request(run_state, standing)):\n",
+        "            if standing.asked:\n",
         CRASHES,
     ),
     Mutant(
