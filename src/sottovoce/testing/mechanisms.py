@@ -156,7 +156,8 @@ def _questions(construction: Construction, takes: Any) -> Sequence[Any]:
         made = partial(_votes_of, uneven)
         bare = Scores(list(uneven), sensitivity=2, adjacency=usual)
         other = [_votes_of(uneven[::-1], usual), made(usual, 20), bare, *map(made, others)]
-        with_prior = takes_prior(construction.kind, release_of(construction.kind)[0])
+        kind: Any = construction.kind
+        with_prior = takes_prior(kind, release_of(kind)[0])
         return [made(usual), *other, *([(made(usual), PRIOR)] if with_prior else [])]
     if takes is Counts:
         values = [([7, -3], 1, usual), ([7, -3], 5, usual), ([0, 40], 1, usual), *(([7, -3], 1, a) for a in others)]
