@@ -247,7 +247,8 @@ class Replay:
         if self._paid.get(entry["release_id"]) != entry["data_set"]:
             self._wrong(entry, "releases an answer that was not paid for, or released before")
         self._paid[entry["release_id"]] = -1
-        if NOT_VERIFIED_NOTE in str(detail_of(entry["detail"]).get("note")):
+        text = entry["detail"]
+        if NOT_VERIFIED_NOTE in text and NOT_VERIFIED_NOTE in str(detail_of(text).get("note")):
             self.data_sets[entry["data_set"]]["unverified"] += 1
 
     def _check_cap(self, entry: Mapping[str, Any], story: dict[str, Any], data_set: dict[str, Any]) -> None:
