@@ -7,6 +7,7 @@ import io
 import json
 import logging
 import math
+import re
 import sqlite3
 
 import numpy as np
@@ -486,7 +487,8 @@ def test_under_add_remove_no_command_tells_how_many_records_there_are(world, tmp
     with sqlite3.connect(tmp_path / "marked.db") as ledger:
         for table in ("sotto_meta", "sotto_data_set", "sotto_entry"):
             for row in ledger.execute(f"SELECT * FROM {table}"):
-                search_number(" ".join(map(str, row)), COUNT, table)
+                said = re.sub(r"\d\d:\d\d:\d\d", "", " ".join(map(str, row)))  # the clock shows every number at times
+                search_number(said, COUNT, table)
 
 
 # The hunter itself
