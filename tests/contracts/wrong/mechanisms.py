@@ -784,7 +784,8 @@ class UndividedSums(GaussianVector):
 
     def release(self, vector: VectorSum, randomness: Randomness) -> NoisyVector:
         if vector.denominator != 1 or vector.grid_step.denominator != 1:
-            raise ParameterError("vector", "a divided sum", "a sum of whole numbers")
+            given = f"in steps of {vector.grid_step}, divided by {vector.denominator}"
+            raise ParameterError("vector", given, "a sum of whole numbers")
         return super().release(vector, randomness)
 
 
