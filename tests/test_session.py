@@ -29,6 +29,7 @@ from sottovoce.models.base import Isolation
 from sottovoce.models.fake import FakeScorer, one_shot
 from sottovoce.models.features import VectorScorer
 from sottovoce.privacy.ledger.budget import Budget
+from sottovoce.privacy.ledger.history import NOT_VERIFIED_NOTE
 from sottovoce.privacy.ledger.ledger import Account, Ledger
 from sottovoce.privacy.unit import Adjacency
 from sottovoce.randomness import SeededRandomness, SystemRandomness
@@ -431,6 +432,23 @@ def test_what_a_model_is_seen_to_do_while_it_reads_records_stands_in_the_answer(
     ]
     balance = next(iter(icl.ledger.balances()))
     assert (balance.unverified, balance.is_kept, icl.ledger.verify()) == (2, False, [])
+
+
+def test_a_charge_of_an_earlier_build_is_known_again_whatever_its_note_says_of_the_model(monkeypatch):
+    icl = session(FakeScorer(isolation=Isolation.NOT_VERIFIED))
+    noted = Account.reserve
+
+    def earlier(account, reservations, **how):
+        noted(account, [replace(one, note=f"{one.note}, {NOT_VERIFIED_NOTE}") for one in reservations], **how)
+        raise KeyboardInterrupt
+
+    with monkeypatch.context() as stopped:
+        stopped.setattr(Account, "reserve", earlier)
+        with pytest.raises(KeyboardInterrupt):
+            icl.ask("q", epsilon=1, release_id="mine")
+    assert "not verified" in icl.ask("q", epsilon=1, release_id="mine").statement
+    assert (kinds(icl), icl.balance.unverified) == (["open", "reserve", "release"], 1)
+    assert icl.ledger.verify() == []
 
 
 @pytest.mark.parametrize("name", ["soft", "hard", "full-context"])

@@ -10,7 +10,7 @@ from typing import Any, Final, Protocol, final
 
 from sottovoce.methods.answering.answerer import Answerer
 from sottovoce.methods.base import Method, Price, Reads
-from sottovoce.models.base import Isolation
+from sottovoce.models.base import Isolation, weakest
 from sottovoce.privacy.accounting.event_cost import cost_of
 from sottovoce.privacy.events import DpEvent
 from sottovoce.privacy.ledger.balance import Balance
@@ -131,12 +131,18 @@ class Guarantee:
         That is an answer whose model was seen to mix records once it had read them, perhaps by another process.
         """
         lost = self.epsilon is not None and any(row["epsilon"] is None for row in rows)
-        return replace(self, isolation=Isolation.NOT_VERIFIED) if lost else self
+        return self.under(Isolation.NOT_VERIFIED) if lost else self
+
+    def under(self, isolation: Isolation) -> Guarantee:
+        """These terms, where no more than this can be said of the model."""
+        return replace(self, isolation=weakest([self.isolation, isolation]))
 
     @property
     def possible_columns(self) -> Sequence[dict[str, object]]:
-        """These, and those without a guarantee of answers whose model is seen to mix records once it has read them."""
-        return self.columns, replace(self, isolation=Isolation.NOT_VERIFIED).columns
+        """Those of answers whose model keeps records apart, and of others: what is seen of it changes as it reads, and
+        another process may have drawn earlier rows."""
+        kinds = (Isolation.BY_CONSTRUCTION, Isolation.NOT_VERIFIED)
+        return [replace(self, isolation=isolation).columns for isolation in kinds]
 
     @property
     def statement(self) -> str:

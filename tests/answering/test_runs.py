@@ -25,7 +25,7 @@ from sottovoce.files import run_folder
 from sottovoce.files.checkpoint import Checkpoint
 from sottovoce.files.run_folder import RunFolder
 from sottovoce.methods.answering.ksa import KSA
-from sottovoce.models.base import Isolation
+from sottovoce.models.base import Isolation, weakest
 from sottovoce.models.fake import FakeWriter, nearest_output
 from sottovoce.privacy.ledger import account as ledger_account
 from sottovoce.privacy.ledger.ledger import Account, Ledger
@@ -682,3 +682,63 @@ def test_isolation_that_is_lost_on_the_way_loses_no_paid_answer_and_stands_in_ev
     assert (told["spent"]["epsilon_each"], "not verified" in told["isolation"]) == (None, True)
     ledger = Ledger("notes.db")
     assert ([one.unverified for one in ledger.balances()], ledger.verify()) == ([QUESTIONS], [])
+
+
+@pytest.mark.parametrize("again", [Isolation.BY_CONSTRUCTION, Isolation.NOT_VERIFIED])
+def test_a_run_says_of_its_writer_what_holds_for_every_answer(again, place, monkeypatch, capsys):
+    said = [Isolation.ASSERTED]
+    made = FakeWriter.__init__
+    monkeypatch.setattr(FakeWriter, "__init__", lambda self, *a, **k: made(self, *a, **{**k, "isolation": said[0]}))
+    original = PrivateAnswers.finish
+
+    def stops(answers, drawn):
+        if len(names("release")) == 2:
+            raise MemoryError
+        return original(answers, drawn)
+
+    with monkeypatch.context() as stopped:
+        stopped.setattr(PrivateAnswers, "finish", stops)
+        assert run(command()) == 70
+    said[0] = again
+    both = weakest([Isolation.ASSERTED, again])
+    capsys.readouterr()
+    for later in (again, *Isolation):
+        said[0] = later
+        assert run(command("--resume", "--json")) == 0
+        told = json.loads(capsys.readouterr().out)
+        assert told["isolation"] == both.value
+        assert (told["spent"]["epsilon_each"] is None) == (not both.holds)
+        if told["statement"]:
+            assert (both.words if both.holds else "no formal guarantee") in told["statement"]
+
+
+def test_a_run_of_an_earlier_build_that_noted_its_isolation_is_resumed(place, monkeypatch):
+    words = PrivateAnswers.words.fget
+    noting = property(lambda answers: {**words(answers), "isolation": answers.isolation.value})
+    with monkeypatch.context() as earlier:
+        earlier.setattr(PrivateAnswers, "words", noting)
+        earlier.setattr(FakeWriter, "write", failing_at("card 1"))
+        assert run(command()) == 4
+    charged = [entry["detail"] for entry in Ledger("notes.db").history() if entry["kind"] == "reserve"]
+    assert run(command("--resume")) == 0
+    assert names("reserve") == names("release") == {"1", "2", "3"}
+    asked = {
+        json.loads(entry["detail"])["asked"] for entry in Ledger("notes.db").history() if entry["kind"] == "reserve"
+    }
+    assert asked == {json.loads(detail)["asked"] for detail in charged}, "one run is one request"
+    assert run(command("--resume")) == 0
+
+
+def failing_at(question):
+    whole = FakeWriter.write
+
+    def write(writer, requests, *, tokens):
+        if any(is_of_an_expert(one) and question in one.question for one in requests):
+            raise MemoryError
+        return whole(writer, requests, tokens=tokens)
+
+    return write
+
+
+def is_of_an_expert(request):
+    return any("private" in shot for shot, _ in request.shots)

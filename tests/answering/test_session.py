@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from types import SimpleNamespace
 
 import pytest
@@ -19,7 +20,7 @@ from sottovoce.errors import (
 )
 from sottovoce.experts.sampling import ExpertSampling
 from sottovoce.methods.answering.answerer import make_answerer
-from sottovoce.models.base import Isolation
+from sottovoce.models.base import Isolation, weakest
 from sottovoce.models.fake import FakeScorer, FakeWriter, nearest_output
 from sottovoce.privacy.ledger.budget import Budget
 from sottovoce.privacy.ledger.ledger import Ledger
@@ -253,6 +254,12 @@ def test_the_number_of_experts_is_said_to_be_open_where_it_is_alone():
 def test_a_writer_that_mixes_prompts_has_no_guarantee():
     release = answers_of(FakeWriter(isolation=Isolation.NOT_VERIFIED)).ask("what of the card?", epsilon=1)
     assert (release.terms.epsilon, "isolation not verified" in release.statement) == (None, True)
+
+
+def test_the_weaker_of_writer_and_embedder_is_stated():
+    for writer, embedder in itertools.product(Isolation, repeat=2):
+        answers = answers_of(FakeWriter(isolation=writer), method="esa", embedder=FakeScorer(isolation=embedder))
+        assert answers.isolation is weakest([writer, embedder])
 
 
 @pytest.mark.parametrize("sampling", [{}, {"sampling": "categorical", "experts": 6, "rate": 0.2}])

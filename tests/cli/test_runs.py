@@ -19,6 +19,7 @@ from sottovoce.cli import run
 from sottovoce.cli.answers import AnswerSink, Run, begun_with
 from sottovoce.errors import InputError
 from sottovoce.files import partial as partial_file
+from sottovoce.models.base import Isolation, weakest
 from sottovoce.models.fake import FakeScorer, one_shot
 from sottovoce.release import RELEASE_ID_BYTES, Release, longest_rows
 from sottovoce.session import BATCH
@@ -347,6 +348,7 @@ def test_the_header_of_another_run_is_not_replaced_through_a_link(desk):
 
 
 RUN = Run({"method": "poe"}, {"records": "a"})
+APART = Isolation.BY_CONSTRUCTION
 
 
 def sink(path, ids=("a", "b"), run=RUN, resume=False):
@@ -357,14 +359,14 @@ def test_a_run_that_stopped_before_its_first_answer_is_begun_again(tmp_path):
     out = tmp_path / "a.jsonl"
     (tmp_path / "a.jsonl.partial").touch()
     with sink(out, resume=True) as first:
-        first.add([{"id": "a"}, {"id": "b"}])
+        first.add([{"id": "a"}, {"id": "b"}], APART)
     assert [json.loads(line)["id"] for line in out.read_text().splitlines()] == ["a", "b"]
 
 
 def test_a_run_that_stopped_as_it_named_the_whole_file_is_finished(tmp_path):
     out = tmp_path / "a.jsonl"
     with sink(out) as first:
-        first.add([{"id": "a"}, {"id": "b"}])
+        first.add([{"id": "a"}, {"id": "b"}], APART)
     os.link(out, tmp_path / "a.jsonl.partial")
     assert sink(out, resume=True).finished
     assert not (tmp_path / "a.jsonl.partial").exists()
@@ -381,7 +383,7 @@ def test_an_empty_file_is_resumed_by_its_own_command_alone(tmp_path):
 def test_a_note_whose_answers_are_gone_says_nothing_of_the_next_run(tmp_path):
     out = tmp_path / "a.jsonl"
     with sink(out) as first:
-        first.add([{"id": "a"}, {"id": "b"}])
+        first.add([{"id": "a"}, {"id": "b"}], APART)
     assert begun_with(out) == RUN.public
     out.rename(tmp_path / "moved.jsonl")
     assert begun_with(out) is None
@@ -398,7 +400,7 @@ def test_a_second_name_that_cannot_be_removed_is_told(tmp_path, monkeypatch, cap
     with monkeypatch.context() as kept:
         kept.setattr(Path, "unlink", held)
         with sink(out) as first:
-            first.add([{"id": "a"}, {"id": "b"}])
+            first.add([{"id": "a"}, {"id": "b"}], APART)
         assert f"{out}.partial holds the same answers and cannot be removed" in capfd.readouterr().err
         assert sink(out, resume=True).finished
     assert sink(out, resume=True).finished
@@ -408,10 +410,10 @@ def test_a_second_name_that_cannot_be_removed_is_told(tmp_path, monkeypatch, cap
 def test_two_processes_do_not_write_one_run(tmp_path):
     out = tmp_path / "a.jsonl"
     with sink(out) as first:
-        first.add([{"id": "a"}])
+        first.add([{"id": "a"}], APART)
         with pytest.raises(InputError, match="Another process"):
             sink(out, resume=True)
-        first.add([{"id": "b"}])
+        first.add([{"id": "b"}], APART)
     assert len(out.read_text().splitlines()) == 2
 
 
@@ -433,13 +435,13 @@ def test_a_run_whose_file_was_resumed_before_it_was_locked_leaves_it_there(tmp_p
     with pytest.raises(InputError, match="Another process"):
         sink(out)
     with resumed[0] as other:
-        other.add([{"id": "a"}, {"id": "b"}])
+        other.add([{"id": "a"}, {"id": "b"}], APART)
     assert len(out.read_text().splitlines()) == 2
 
 
 def finish(out):
     with sink(out, resume=True) as other:
-        other.add([{"id": "a"}, {"id": "b"}])
+        other.add([{"id": "a"}, {"id": "b"}], APART)
 
 
 def replace(out):
@@ -488,7 +490,7 @@ def test_a_run_that_ends_without_answers_leaves_the_header_of_one_that_begins_th
         done = remove(file)
         monkeypatch.undo()
         others.append(begun())  # at exactly this moment: the name is free
-        others[0].add([{"id": "1"}])
+        others[0].add([{"id": "1"}], APART)
         return done
 
     refused = begun()
@@ -506,7 +508,7 @@ def test_answers_whose_file_lost_its_name_are_on_stdout(tmp_path, capsys):
 
     def replaced():
         with sink(out) as first:
-            first.add([{"id": "a"}, {"id": "b"}])
+            first.add([{"id": "a"}, {"id": "b"}], APART)
             replace(out)
 
     with pytest.raises(InputError, match="on stdout"):
@@ -520,7 +522,7 @@ def test_a_file_that_comes_up_meanwhile_is_not_overwritten_and_the_answers_are_k
 
     def write_both():
         with sink(out) as first:
-            first.add([{"id": "a"}, {"id": "b"}])
+            first.add([{"id": "a"}, {"id": "b"}], APART)
             out.write_text("somebody else's")
 
     with pytest.raises(InputError, match="came up"):
@@ -539,15 +541,15 @@ def test_each_batch_is_on_the_disk_before_the_next(tmp_path, monkeypatch):
     synced = []
     monkeypatch.setattr(partial_file, "_sync", lambda stream: synced.append((tmp_path / "a.jsonl.partial").read_text()))
     with sink(tmp_path / "a.jsonl") as first:
-        first.add([{"id": "a"}])
-        first.add([{"id": "b"}])
+        first.add([{"id": "a"}], APART)
+        first.add([{"id": "b"}], APART)
     assert [len(text.splitlines()) for text in synced] == [1, 2]
 
 
 def test_values_are_escaped_and_are_the_same_values(tmp_path):
     row = {"id": "a\x9b2J\u202e", "value": "café"}
     with sink(tmp_path / "a.jsonl", ids=[row["id"]]) as first:
-        first.add([row])
+        first.add([row], APART)
     text = (tmp_path / "a.jsonl").read_text("utf-8")
     assert json.loads(text) == row
     assert text.rstrip("\n").isprintable()
@@ -750,3 +752,66 @@ def test_where_nothing_was_begun_nothing_is_said_to_be_charged(desk, monkeypatch
     code, _, err = desk.run()
     assert code == 130
     assert "may have been charged" not in err
+
+
+# What is said of the model
+
+
+def says(monkeypatch, isolation):
+    monkeypatch.setitem(FakeScorer.__init__.__kwdefaults__, "isolation", isolation)
+
+
+def told(desk, *flags):
+    code, out, err = desk.run(*flags, "--json")
+    assert code == 0, err
+    summary = json.loads(out)
+    return summary["isolation"], summary["spent"]["epsilon_each"], summary["statement"]
+
+
+@pytest.mark.cases(16)
+def test_a_run_says_of_its_models_what_holds_for_every_answer(desk, monkeypatch):
+    for number, (at, then) in enumerate(itertools.product(Isolation, repeat=2)):
+        desk.given |= {"--out": f"{number}.jsonl", "--ledger": f"{number}.db"}
+        desk.write(
+            "private.jsonl", [{"text": f"note {number} {i}", "label": LABELS.split(",")[i % 2]} for i in range(6)]
+        )
+        desk.stop_in_the_second_batch()
+        says(monkeypatch, at)
+        assert desk.run()[0] == 130
+        desk.go_on()
+        says(monkeypatch, then)
+        both = weakest([at, then])
+        given = told(desk, "--resume")
+        assert given[:2] == (both.value, 0.05 if both.holds else None)
+        assert (both.words if both.holds else "no formal guarantee") in given[2]
+        for later in Isolation:  # what the model says by then is of no answer
+            says(monkeypatch, later)
+            assert told(desk, "--resume") == given
+        epsilons = [json.loads(line)["epsilon"] for line in (desk.folder / f"{number}.jsonl").read_text().splitlines()]
+        assert epsilons == [0.05 if at.holds else None] * BATCH + [0.05 if then.holds else None] * 4
+
+
+@pytest.mark.cases(2)
+@pytest.mark.parametrize("isolation", [Isolation.TESTED, Isolation.NOT_VERIFIED])
+def test_a_run_of_an_earlier_build_is_resumed_whatever_it_noted_of_its_model(isolation, desk, monkeypatch):
+    desk.stop_in_the_second_batch()
+    says(monkeypatch, isolation)
+    assert desk.run()[0] == 130
+    noted = json.loads(desk.header.read_text())
+    del noted["isolation"]
+    price = {"epsilon": 0.05, "delta": 0.0} if isolation.holds else {"epsilon": None, "delta": None}
+    desk.header.write_text(json.dumps({**noted, "public": {**noted["public"], **price, "isolation": isolation.value}}))
+    desk.go_on()
+    says(monkeypatch, Isolation.BY_CONSTRUCTION)
+    assert told(desk, "--resume")[0] == told(desk, "--resume")[0] == isolation.value
+    assert desk.charges() == BATCH + 2 * 4, "the second batch was charged before it stopped"
+
+
+def test_answers_whose_note_of_the_model_cannot_be_written_are_on_stdout(tmp_path, capfd, monkeypatch):
+    whole = tmp_path / "a.jsonl.run"
+    first = sink(tmp_path / "a.jsonl")
+    whole.unlink()
+    whole.mkdir()
+    with pytest.raises(InputError, match="cannot be written"):
+        first.add([{"id": "a"}, {"id": "b"}], APART)
+    assert [json.loads(line)["id"] for line in capfd.readouterr().out.splitlines()] == ["a", "b"]

@@ -142,6 +142,8 @@ DECODERS = [
     (decoders.HalvedSensitivity, "neighbours", NEIGHBOURS),
     pytest.param(decoders.WrongTogether, "neighbours", NEIGHBOURS, marks=pytest.mark.slow),
     pytest.param(decoders.CentredUnderZeroOut, "public rows", "zero-out", marks=pytest.mark.slow),
+    pytest.param(decoders.OneTokenAtAChoice, "neighbours", NEIGHBOURS, marks=pytest.mark.slow),
+    pytest.param(decoders.HalfDistanceAtAChoice, "sensitivity", "they change by", marks=pytest.mark.slow),
     pytest.param(decoders.OneSampleAText, "sampler", "texts of two tokens do not follow", marks=pytest.mark.slow),
     (decoders.KeepsItsBound, "state", ALONE),
     (decoders.KeepsItsWords, "state", ALONE),
@@ -346,6 +348,7 @@ ANSWERERS = [
     (answerers.BlankIsGone, "sensitivity", "(?s)told a sensitivity of 1, and scores move by 2.*zero-out, all, 4"),
     pytest.param(answerers.BlankIsGoneAtAChoice, "sensitivity", "(?s)by 4.*zero-out, all, 4", marks=pytest.mark.slow),
     pytest.param(answerers.WordsWithHalf, "neighbours", "a mechanism of its own, HalfForEach", marks=pytest.mark.slow),
+    pytest.param(answerers.WordsWithHalfWhereAdded, "neighbours", "of its own, HalfWhereAdded", marks=pytest.mark.slow),
     pytest.param(
         answerers.TwoAtMost, "sensitivity", "(?s)told a sensitivity of 2, and scores move by 4", marks=pytest.mark.slow
     ),

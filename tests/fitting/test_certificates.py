@@ -7,20 +7,24 @@ import json
 import math
 from dataclasses import fields, replace
 from fractions import Fraction
+from types import SimpleNamespace
 
 import pytest
 
+from fits import QUESTIONS
 from fitting.worlds_of_fits import RHO, fitting, records
 from sottovoce.errors import InputError, ParameterError
-from sottovoce.fitting.certificate import FORMAT, FitCertificate
+from sottovoce.files.checkpoint import Checkpoint
+from sottovoce.fitting.certificate import FORMAT, FitCertificate, statement_of
 from sottovoce.methods.fitting.fitter import FitSetting, make_fitter, registered_fitters
-from sottovoce.models.base import Isolation
+from sottovoce.models.base import Isolation, weakest
 from sottovoce.models.fake import FakeScorer
 from sottovoce.parameters import Root, WorkedOut, limits_of
 from sottovoce.privacy.checks import canonical
 from sottovoce.privacy.event_json import event_to_json
 from sottovoce.privacy.events import ApproximateDP, GaussianDpEvent
 from sottovoce.privacy.ledger.history import SEEDED_NOTE
+from sottovoce.privacy.ledger.ledger import Account
 from sottovoce.privacy.unit import Adjacency
 from sottovoce.randomness import SeededRandomness
 from sottovoce.release import figures_of
@@ -264,11 +268,82 @@ def test_what_a_model_settles_as_it_runs_is_certified_as_it_was_charged(behind):
         certificate = one.run().certificate
         charged = to if behind == "rehearsed" else at
         assert certificate.asked["isolation"] == charged.value
-        assert certificate.isolation == (charged if to.holds else Isolation.NOT_VERIFIED).value
+        assert certificate.isolation == weakest([charged, to]).value
         found = holds(certificate, (certificate, one.ledger), records=data)
         assert [held for number, held in enumerate(found) if number != APART] == [True] * 11
         (balance,) = one.ledger.balances()
         assert (balance.unverified, one.ledger.verify()) == (not found[APART], [])
+
+
+@pytest.mark.cases(16)
+def test_a_fit_that_goes_on_with_models_that_say_less_is_certified_with_less(tmp_path, monkeypatch):
+    for number, (at, then) in enumerate(itertools.product(Isolation, repeat=2)):
+        data, out = records(synthetic=True), tmp_path / f"{number}.sotto"
+        where = {"ledger": str(tmp_path / f"{number}.db")}
+        one = fitting(data, model=FakeScorer(isolation=at), **where)
+        folder = Checkpoint(out, one.terms, one.new_run_state(), resume=False)
+        with monkeypatch.context() as stopped:
+            stopped.setattr(Account, "begin", without_memory)
+            with pytest.raises(MemoryError):
+                one.run(folder)
+        folder.close()
+        other = fitting(data, model=FakeScorer(isolation=then), **where)
+        folder = Checkpoint(out, {**other.terms, "isolation": at.value} if number % 2 else other.terms,
+                            other.new_run_state(), resume=True)  # fmt: skip
+        certificate = other.run(folder).certificate
+        folder.close()
+        assert (certificate.asked["isolation"], certificate.isolation) == (at.value, weakest([at, then]).value)
+        found = holds(certificate, (certificate, other.ledger), records=data)
+        assert [held for number, held in enumerate(found) if number != APART] == [True] * 11
+        for changed in set(Isolation) - {weakest([at, then])}:
+            forged = stating(certificate, changed)
+            assert holds(forged, (forged, other.ledger))[LEFT] is False, changed
+        other.require_own(SimpleNamespace(certificate=certificate), "a file")
+    assert sum(one.unverified for one in other.ledger.balances()) == 1
+
+
+def without_memory(account, ids):
+    raise MemoryError
+
+
+def stating(certificate, isolation):
+    """The same certificate with another isolation, in all its words."""
+    c = certificate
+    words = statement_of(Adjacency(c.adjacency), c.unit, c.epsilon, c.delta, c.method, isolation, seeded=c.seeded)
+    return replace(c, isolation=isolation.value, statement=words)
+
+
+@pytest.mark.parametrize("method", ["class-means", "label-public"])
+def test_the_weaker_of_two_models_is_certified(method):
+    for embedder, model in itertools.product(Isolation, repeat=2):
+        pool = {"pool": list(QUESTIONS)} if method == "label-public" else {}
+        one = fitting(
+            records(synthetic=True),
+            method=method,
+            model=FakeScorer(isolation=model),
+            embedder=FakeScorer(isolation=embedder),
+            budget=None,
+            **pool,
+        )
+        both = [embedder, *([model] if method == "label-public" else [])]
+        assert one.run().certificate.isolation == weakest(both).value
+
+
+def test_a_release_that_an_earlier_build_noted_is_held_against_what_was_asked(made, monkeypatch):
+    noted = Account.mark_released
+
+    def earlier(account, ids, content=None, *, isolated=True):
+        parts = {name: text.split(" ") for name, text in (content or {}).items()}
+        noted(account, ids, {name: f"{saved} {of}" for name, (saved, _, of) in parts.items()}, isolated=isolated)
+
+    monkeypatch.setattr(Account, "mark_released", earlier)
+    for isolation in Isolation:
+        one = fitting(records(synthetic=True), model=FakeScorer(isolation=isolation))
+        certificate = one.run().certificate
+        assert holds(certificate, (certificate, one.ledger))[LEFT] is True
+        for changed in set(Isolation) - {isolation}:
+            forged = stating(certificate, changed)
+            assert holds(forged, (forged, one.ledger))[LEFT] is False
 
 
 # As it is read

@@ -19,11 +19,11 @@ from importlib.metadata import version
 from typing import Any, Final, final
 
 from sottovoce.answering.session import Drawn, PrivateAnswers
-from sottovoce.errors import BudgetExhaustedError, ModelError, ParameterError
+from sottovoce.errors import BudgetExhaustedError, InputError, ModelError, ParameterError
 from sottovoce.files.checkpoint import Checkpoint
 from sottovoce.fitting.fitted import Fitted
 from sottovoce.methods.answering.answerer import AnswerPlan
-from sottovoce.models.base import Isolation
+from sottovoce.models.base import Isolation, weakest
 from sottovoce.privacy.checks import asked_hash, canonical
 from sottovoce.privacy.ledger.account import Standing
 from sottovoce.privacy.ledger.run_charges import Charge, as_charged, newest_whole
@@ -65,7 +65,8 @@ class AnswerRun:
 
     Attributes:
         left_out: Numbers of the questions whose draw was lost and that were left out.
-        last_terms: The guarantee of the last answer that left.
+        last_terms: The guarantee of the last answer that left, where no more is said of the model than holds for every
+            answer that left.
     """
 
     def __init__(
@@ -124,6 +125,11 @@ class AnswerRun:
             for index, (_, standing, whole) in enumerate(found)
             if whole is None and (redraw or not _is_drawn(standing))
         ]
+
+    def isolation(self, checkpoint: Checkpoint) -> Isolation | None:
+        """What can be said of the model for all answers that are whole in the folder; ``None`` where none is."""
+        drawn = [json.loads(whole) for _, _, whole in self._found(checkpoint) if whole is not None]
+        return weakest(Isolation(saved["isolation"]) for saved in drawn) if drawn else None
 
     def lost_draws(self, checkpoint: Checkpoint) -> list[int]:
         """Indices of the questions whose draw began and left nothing whole."""
@@ -232,7 +238,10 @@ class AnswerRun:
 
     def _finished(self, query: Query, place: _Place, saved: Mapping[str, Any]) -> Release:
         """An answer that was drawn before: it is the draw that leaves."""
-        drawn = self.answers.restored(query, saved)
+        try:
+            drawn = self.answers.restored(query, saved)
+        except (ValueError, KeyError, TypeError):  # of free answers, whose seal has no key
+            raise _changed(place.charge.number) from None
         plan = self.answers.plan(self._epsilon, self._delta, drawn.public)
         return self._release(place, drawn, plan)
 
@@ -241,7 +250,8 @@ class AnswerRun:
         if value is None:
             value = self.answers.finish(drawn)
             place.keep_answer(value)
-        self.last_terms = terms = self.answers.terms(plan, drawn.isolation)
+        terms = self.answers.terms(plan, drawn.isolation)
+        self.last_terms = terms.under(self.last_terms.isolation) if self.last_terms else terms
         return Release(value, terms, place.release_id, self.answers.balance)
 
     @property
@@ -258,8 +268,12 @@ class AnswerRun:
         return words
 
     def _asked(self, checkpoint: Checkpoint, standings: Collection[Standing]) -> str:
-        """What every charge of a run commits to."""
-        return asked_hash(as_charged({**self._words, **checkpoint.run_state}, standings))
+        """What every charge of a run commits to; those of an earlier build noted the isolation, too."""
+        request = {**self._words, **checkpoint.run_state}
+        earlier = [{**request, "isolation": isolation.value} for isolation in Isolation]
+        hashes = [asked_hash(as_charged(words, standings)) for words in (request, *earlier)]
+        charged = {standing.asked for standing in standings}
+        return next((each for each in hashes if each in charged), hashes[0])
 
     def _standing(self, run: str) -> dict[str, Standing]:
         account = self.answers.account
@@ -307,11 +321,14 @@ class _Place:
     def released(self, content: bytes, standing: Standing | None) -> dict[str, Any]:
         """What was drawn under this charge and is whole; that it leaves is noted where it was not."""
         account = self._run.answers.account
-        saved: dict[str, Any] = json.loads(content)
+        try:
+            saved = dict(json.loads(content))
+            self.release_id, isolation = str(saved["release_id"]), Isolation(saved["isolation"])
+        except (ValueError, KeyError, TypeError):
+            raise _changed(self.charge.number) from None
         if standing is not None and not standing.left and account is not None:
-            digest, isolated = hashlib.sha256(content).hexdigest(), Isolation(saved["isolation"]).holds
-            account.mark_released([self.charge.id], {self.charge.id: digest}, isolated=isolated)
-        self.release_id = saved["release_id"]
+            digest = hashlib.sha256(content).hexdigest()
+            account.mark_released([self.charge.id], {self.charge.id: digest}, isolated=isolation.holds)
         return saved
 
     def answer(self) -> str | None:
@@ -340,6 +357,13 @@ class _Place:
         """What tells a file that this run saved under a name from any other, under the data set's own key."""
         drawn = f"{self.charge.run}-{name} {hashlib.sha256(content).hexdigest()}"
         return self._run._hidden(hashlib.sha256(drawn.encode("ascii")).hexdigest()).encode("ascii")
+
+
+def _changed(number: int) -> InputError:
+    return InputError(
+        f"Answer {number} in the folder of this run was changed since it was drawn. Move the folder away and begin "
+        "anew. Nothing was charged."
+    )
 
 
 def _is_drawn(standing: Standing | None) -> bool:

@@ -37,7 +37,7 @@ from sottovoce.methods.answering.answerer import (
 )
 from sottovoce.methods.answering.public import ANSWERS, SHOTS, public_side
 from sottovoce.methods.base import Price, Reads
-from sottovoce.models.base import Embedder, FloatArray, Isolation, Writer, WritingRequest, settings_of
+from sottovoce.models.base import Embedder, FloatArray, Isolation, Writer, WritingRequest, settings_of, weakest
 from sottovoce.models.failures import is_models
 from sottovoce.models.registry import load_writer
 from sottovoce.models.text_embedding import load_embedder
@@ -654,8 +654,7 @@ class PrivateAnswers:
     @property
     def isolation(self) -> Isolation:
         """Of the models that see private text: the writer, and the embedder of what experts wrote."""
-        kinds = [self.writer.isolation, *([self.embedder.isolation] if self.embedder is not None else [])]
-        return next((kind for kind in kinds if not kind.holds), kinds[0])
+        return weakest(model.isolation for model in (self.writer, self.embedder) if model is not None)
 
     @property
     def _delta(self) -> float:

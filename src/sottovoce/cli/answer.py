@@ -56,7 +56,7 @@ if TYPE_CHECKING:
     from sottovoce.answering.session import PrivateAnswers
     from sottovoce.fitting.fitted import Fitted
     from sottovoce.methods.answering.answerer import Answerer, AnswerPlan
-    from sottovoce.models.base import Writer
+    from sottovoce.models.base import Isolation, Writer
     from sottovoce.records.sealed import PrivateRecords, PublicRecords
     from sottovoce.release import Release
     from sottovoce.tasks import AnswerExample, AnswerTask, Query
@@ -234,7 +234,7 @@ def _answer(
         answers.require_known()
     run = _run_of(answers, questions, ids, price, delta, command.fitted)
     o.warn_of(command.setup.ledger if answers.charges else None, answers.conflicting_ledger)
-    started = time.perf_counter()
+    started, noted = time.perf_counter(), None
     if out is None:
         rows = _to_stdout(run, ids, price, delta, command, hold=as_json)
     else:
@@ -247,7 +247,8 @@ def _answer(
         else:
             again = resume and (not command.chooses or os.path.lexists(folder_of(out)))
             rows = _to_file(run, ids, out, command, finished, resume=again, redraw=not given["without_lost"])
-    _report(run, rows, command, time.perf_counter() - started, as_json=as_json, shown=out is None)
+        noted = finished.isolation
+    _report(run, rows, command, time.perf_counter() - started, noted, as_json=as_json, shown=out is None)
 
 
 class _Command:
@@ -671,7 +672,8 @@ def _to_file(
         else:
             finished.begin()
         rows = checkpoint.carry_out(
-            lambda: _drawn(run, ids, command, checkpoint, resume=resume, redraw=redraw), finished.note
+            lambda: _drawn(run, ids, command, checkpoint, resume=resume, redraw=redraw),
+            lambda content: finished.note(content, run.isolation(checkpoint)),
         )
     except LostDrawError:
         raise  # it says itself what leads on
@@ -717,17 +719,32 @@ def _report(
     rows: Sequence[Mapping[str, Any]],
     command: _Command,
     seconds: float,
+    noted: Isolation | None,
     *,
     as_json: bool,
     shown: bool,
 ) -> None:
+    """Says what the answers are, and cost.
+
+    Args:
+        run: That gave them.
+        rows: All of them, also of other processes.
+        command: What was typed.
+        seconds: That it took.
+        noted: What can be said of the model for all of them, where that is noted beside their file.
+        as_json: Whether for a program.
+        shown: Whether the rows are shown with it.
+    """
     from sottovoce.cli.predict import rests_on
     from sottovoce.models.base import Isolation
 
     answers, lost = run.answers, len(run.questions) - len(rows)
     terms, balance = run.last_terms, answers.balance
     terms = terms.of_rows(rows) if terms else None
-    lost_isolation = answers.charges and any(row["epsilon"] is None for row in rows)  # in another process, perhaps
+    isolation = terms.isolation if terms else noted or answers.isolation
+    if answers.charges and any(row["epsilon"] is None for row in rows):  # of an earlier build, in another process
+        isolation = Isolation.NOT_VERIFIED
+    lost_isolation = answers.charges and not isolation.holds
     if command.fitted is not None:
         rests = rests_on(command.fitted, command.fitted_file)
         _report_free(run, rows, command.fitted, rests, seconds, as_json=as_json, shown=shown)
@@ -744,7 +761,7 @@ def _report(
         "adjacency": answers.adjacency.value,
         "experts": answers.experts,
         "seconds": round(seconds, 3),
-        "isolation": (Isolation.NOT_VERIFIED if lost_isolation else answers.isolation).value,
+        "isolation": isolation.value,
         "statement": terms.statement if terms else "",
     }
     if as_json:

@@ -30,6 +30,7 @@ from sottovoce.store import private_name
 from sottovoce.terminal import json_text
 
 if TYPE_CHECKING:
+    from sottovoce.models.base import Isolation
     from sottovoce.records.sealed import PrivateRecords, PublicRecords, Row
 
 PARTIAL: Final = ".partial"
@@ -37,6 +38,7 @@ RUN: Final = ".run"
 FORMAT: Final = 1
 _HEADER: Final = "sottovoce_run"
 _ANSWERS: Final = "answers"
+_ISOLATION: Final = "isolation"
 
 
 def by_id(questions: PublicRecords) -> dict[str, Row]:
@@ -96,8 +98,11 @@ class Run:
     public: Mapping[str, Any]
     hidden: Mapping[str, str]
 
-    def text(self) -> str:
+    def text(self, isolation: Isolation | None = None) -> str:
         """As it is kept beside the answers.
+
+        Args:
+            isolation: What can be said of the model for all of them, which is no part of what tells runs apart.
 
         Raises:
             InputError: The trusted store cannot be used.
@@ -109,7 +114,8 @@ class Run:
                 f"The trusted store cannot be used ({getattr(error, 'strerror', None) or error}). Its key tells runs "
                 "apart. Mend that and run it again. Nothing was charged."
             ) from None
-        return json.dumps({_HEADER: FORMAT, "public": self.public, "keyed": keyed}, indent=1) + "\n"
+        kept = {} if isolation is None else {_ISOLATION: isolation.value}
+        return json.dumps({_HEADER: FORMAT, "public": self.public, "keyed": keyed, **kept}, indent=1) + "\n"
 
 
 def refuse_taken(out: str | os.PathLike[str]) -> None:
@@ -173,6 +179,7 @@ class AnswerSink:
     Attributes:
         rows: The answers so far, of an interrupted run too.
         finished: Whether the file was there already and holds all answers of this run.
+        isolation: What can be said of the model for all answers so far; ``None`` where nothing was noted of them.
 
     Raises:
         InputError: The file cannot be written, something else is in its place, or what is there is of another run or
@@ -191,7 +198,8 @@ class AnswerSink:
     ) -> None:
         self.rows: list[dict[str, Any]] = []
         self.finished = False
-        self._hold, self._ids, self._fits = hold, ids, fits
+        self.isolation: Isolation | None = None
+        self._run, self._hold, self._ids, self._fits = run, hold, ids, fits
         self._waiting = 0
         self._found = False
         self._file: PartialFile | None = None
@@ -201,6 +209,7 @@ class AnswerSink:
         self._partial, self._header = (self._path.with_name(self._path.name + end) for end in (PARTIAL, RUN))
         try:
             self._open(run.text(), resume=resume)
+            self.isolation = isolation_noted(self._header)
         except OSError as error:
             self._close()
             raise InputError(f"{out} cannot be written ({error.strerror}). Nothing was charged.") from None
@@ -231,17 +240,28 @@ class AnswerSink:
                 ) from None
         self._waiting = len(longest)
 
-    def add(self, rows: list[dict[str, Any]]) -> None:
-        """Takes released answers that were paid for together; what cannot be written goes to stdout."""
+    def add(self, rows: list[dict[str, Any]], isolation: Isolation) -> None:
+        """Takes released answers that were paid for together; what cannot be written goes to stdout.
+
+        Args:
+            rows: The answers.
+            isolation: What was seen of the model once it had read records for them.
+        """
+        from sottovoce.models.base import weakest
+
+        before = self.isolation
+        self.isolation = weakest([isolation, before or isolation])
         if self._file is not None:
             try:
+                if self.isolation is not before:  # first: a row is never there with more said of it than was seen
+                    write_new(self._header, self._run.text(self.isolation), replaces=_is_run)
                 self._file.append(_lines(rows))
-            except OSError as error:
+            except (OSError, InputError) as error:
                 self._put(rows)
+                reason = getattr(error, "strerror", None) or error
                 raise InputError(
-                    f"{self._partial} cannot be written ({error.strerror}); the last {len(rows)} answers were paid "
-                    "and are on stdout. Those of them that are not in a file are charged again where they are asked "
-                    "again."
+                    f"{self._partial} cannot be written ({reason}); the last {len(rows)} answers were paid and are on "
+                    "stdout. Those of them that are not in a file are charged again where they are asked again."
                 ) from None
         elif not self._hold:
             self._put(rows)
@@ -494,14 +514,23 @@ class FinishedRun:
             except OSError as error:
                 raise InputError(f"{self._header} cannot be removed ({error.strerror}). Nothing was charged.") from None
 
-    def note(self, content: bytes) -> None:
+    @property
+    def isolation(self) -> Isolation | None:
+        """What can be said of the model for all answers; ``None`` where that was not noted."""
+        return isolation_noted(self._header)
+
+    def note(self, content: bytes, isolation: Isolation | None) -> None:
         """Notes that this is the whole of the answers, in the place of what an earlier run of the same request noted.
+
+        Args:
+            content: Of the output.
+            isolation: What can be said of the model for all of it.
 
         Raises:
             InputError: The file beside is another one, or of another run, or cannot be written.
         """
         try:
-            write_new(self._header, self._text(content), replaces=self._is_same)
+            write_new(self._header, self._text(content, isolation), replaces=self._is_same)
         except InputError:
             raise InputError(
                 f"{self._header} came up meanwhile and is another file, or cannot be written. What was drawn is paid "
@@ -531,8 +560,9 @@ class FinishedRun:
             return decoded(content, self._path) or []
         return rows_of(content, lambda number: _damaged(self._path, number))[0]
 
-    def _text(self, content: bytes) -> str:
-        return replace(self._run, hidden={**self._run.hidden, _ANSWERS: hashlib.sha256(content).hexdigest()}).text()
+    def _text(self, content: bytes, isolation: Isolation | None = None) -> str:
+        whole = hashlib.sha256(content).hexdigest()
+        return replace(self._run, hidden={**self._run.hidden, _ANSWERS: whole}).text(isolation)
 
 
 def _lines(rows: Iterable[Mapping[str, Any]]) -> bytes:
@@ -551,7 +581,7 @@ def _require_same(header: Path, now: str, file: Path, *, but: Collection[str] = 
     for part in ("public", "keyed"):
         earlier, later = before[part], after[part]
         for name in {**earlier, **later}:
-            if name in but or not is_compared(name, earlier) or earlier.get(name) == later.get(name):
+            if name in but or not is_compared(name, earlier, later) or earlier.get(name) == later.get(name):
                 continue
             differs = f"{name} {earlier.get(name)!r}, not {later.get(name)!r}" if part == "public" else f"other {name}"
             hint = "" if part == "public" else " (or was begun with another trusted store, see SOTTOVOCE_HOME)"
@@ -586,6 +616,16 @@ def _read_run(file: Path) -> dict[str, dict[str, Any]] | None:
     if not isinstance(run, dict) or run.get(_HEADER) != FORMAT:
         return None
     return run if all(isinstance(run.get(part), dict) for part in ("public", "keyed")) else None
+
+
+def isolation_noted(header: Path) -> Isolation | None:
+    """What a run noted of its model for all its answers; ``None`` where it noted nothing that is known."""
+    from sottovoce.models.base import Isolation
+
+    run = _read_run(header) or {}
+    with suppress(ValueError):
+        return Isolation(run.get(_ISOLATION) or run.get("public", {}).get(_ISOLATION))  # of earlier builds
+    return None
 
 
 def _is_run(file: Path) -> bool:

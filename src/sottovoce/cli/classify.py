@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Mapping
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -40,6 +41,7 @@ from sottovoce.files.tables import require_ending
 
 if TYPE_CHECKING:
     from sottovoce.records.sealed import PublicRecords
+    from sottovoce.release import Guarantee
     from sottovoce.session import PrivateICL
     from sottovoce.tasks import Task
 
@@ -123,17 +125,18 @@ def classify(
     selected = questions.first(limit)
     truth, fields = read_questions(selected, the_task)
     resumes = resume and out is not None and is_begun(out)
+    begun = begun_with(out) if resumes and out is not None else None
     session = setup.session(
         the_task,
         epsilon=price,
         questions=max(1, len(fields)),
         resumes=resumes,
-        begun=begun_with(out) if resumes and out is not None else None,
+        begun=begun,
         before_opening=lambda records: require_asked((questions, selected), queries, beside=records),
     )
     started = time.perf_counter()
-    run = _run(session, setup, price, slack, fields)
     terms = session.terms(price, slack)
+    run = _run(session, setup, terms, fields, begun or {})
     fits = partial(is_row, terms=terms, labels=the_task.labels)
     with AnswerSink(out, run, list(fields), fits, resume=resume, hold=as_json) as sink:
         waiting = list(fields)[len(sink.rows) :]
@@ -150,17 +153,12 @@ def classify(
                 ids = waiting[first : first + BATCH]
                 sink.make_room(longest_rows(ids, session.terms(price, slack), the_task.labels))
                 releases = next(batches)  # charges them
-                sink.add([release.as_row(row_id) for row_id, release in zip(ids, releases, strict=True)])
+                rows = [release.as_row(row_id) for row_id, release in zip(ids, releases, strict=True)]
+                sink.add(rows, releases[0].terms.isolation)
                 rate = len(sink.rows) / (time.perf_counter() - started)
                 bar.update(doing, advance=len(releases), rate=f"{rate:.1f}/s")
-    summary = _summary(session, sink.rows, truth, price, slack, time.perf_counter() - started)
-    if as_json and out is not None:
-        put(summary)
-    elif as_json:
-        with losing(LOST_WITHOUT_FILE):
-            put({**summary, "rows": sink.rows})
-    else:
-        _show(summary, sink.rows, session, price, slack)
+    told = _told(session.terms(price, slack), sink)
+    _report(session, sink.rows, truth, told, time.perf_counter() - started, as_json=as_json, in_file=out is not None)
 
 
 def read_questions(questions: PublicRecords, task: Task) -> tuple[dict[str, str], dict[str, Any]]:
@@ -174,22 +172,33 @@ def read_questions(questions: PublicRecords, task: Task) -> tuple[dict[str, str]
     return truth, fields
 
 
-def _run(session: PrivateICL, setup: o.Setup, price: float, delta: float | None, questions: Mapping[str, Any]) -> Run:
-    """What a resumed run has to have in common with the one that was begun."""
+def _run(
+    session: PrivateICL, setup: o.Setup, terms: Guarantee, questions: Mapping[str, Any], begun: Mapping[str, Any]
+) -> Run:
+    """What a resumed run has to have in common with the one that was begun.
+
+    Args:
+        session: That answers.
+        setup: Of the command.
+        terms: Of each answer.
+        questions: By their ids.
+        begun: Public words of the run that is resumed. An earlier build noted no epsilon where isolation was not
+            verified.
+    """
     from sottovoce.models.base import settings_of
 
-    terms, task = session.terms(price, delta), session.task
+    task, possible = session.task, terms.possible_columns
+    usual = next((each for each in possible if begun and each["epsilon"] == begun.get("epsilon")), possible[0])
     public = {
         "method": repr(session.method),
-        "epsilon": terms.epsilon,
-        "delta": terms.delta,
+        "epsilon": usual["epsilon"],
+        "delta": usual["delta"],
         "price": [terms.price.epsilon, terms.price.delta],
         "adjacency": session.adjacency.value,
         "unit": terms.unit,
         "partition": repr(session.partition),
         "model": session.model.name,
         **settings_of(session.model),
-        "isolation": session.model.isolation.value,
         "caller": setup.caller,
         "task": hash_of([repr(task)]),
         "questions": len(questions),
@@ -201,6 +210,13 @@ def _run(session: PrivateICL, setup: o.Setup, price: float, delta: float | None,
     return Run(public, hidden)
 
 
+def _told(terms: Guarantee, sink: AnswerSink) -> Guarantee:
+    """The terms of all answers together: what was seen of the model then counts, and not what it says now."""
+    if sink.isolation:
+        terms = replace(terms, isolation=sink.isolation)
+    return terms.of_rows(sink.rows)
+
+
 def _announce(session: PrivateICL, setup: o.Setup) -> None:
     if session.ledger and setup.ledger is None:
         say(f"Ledger: {session.ledger.path} (none was named; known by the records' fingerprint)")
@@ -208,17 +224,35 @@ def _announce(session: PrivateICL, setup: o.Setup) -> None:
         say(f"Budget: {session.balance.budget} in all for these records (change it on first use with --budget)")
 
 
+def _report(
+    session: PrivateICL,
+    rows: list[dict[str, Any]],
+    truth: dict[str, str],
+    terms: Guarantee,
+    seconds: float,
+    *,
+    as_json: bool,
+    in_file: bool,
+) -> None:
+    summary = _summary(session, rows, truth, terms, seconds)
+    if as_json and in_file:
+        put(summary)
+    elif as_json:
+        with losing(LOST_WITHOUT_FILE):
+            put({**summary, "rows": rows})
+    else:
+        _show(summary, session, terms)
+
+
 def _summary(
     session: PrivateICL,
     rows: list[dict[str, Any]],
     truth: dict[str, str],
-    price: float,
-    delta: float | None,
+    terms: Guarantee,
     seconds: float,
 ) -> dict[str, Any]:
     from sottovoce.intervals import proportion
 
-    terms = session.terms(price, delta).of_rows(rows)
     right = [row["value"] == truth[row["id"]] for row in rows if row["id"] in truth]
     measured = proportion(sum(right), len(right)) if right else None
     balance = session.balance
@@ -243,10 +277,7 @@ def _total(balance: Any) -> dict[str, Any]:
     return {"currency": balance.budget.currency, "total": balance.spent, "adjacency": balance.adjacency.value}
 
 
-def _show(
-    summary: dict[str, Any], rows: list[dict[str, Any]], session: PrivateICL, price: float, delta: float | None
-) -> None:
-    terms = session.terms(price, delta).of_rows(rows)
+def _show(summary: dict[str, Any], session: PrivateICL, terms: Guarantee) -> None:
     lines = [["answers", str(summary["answers"])], ["method", summary["method"]], ["model", summary["model"]]]
     if summary["accuracy"] is not None:
         low, high = summary["accuracy_interval_95"]

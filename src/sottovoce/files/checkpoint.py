@@ -502,7 +502,7 @@ class Checkpoint:
         self._held = RunFolder(self.folder)
         before, run_state = self._header(new_run_state)
         now = json.loads(json.dumps(terms(before, run_state)))
-        names = [name for name in {**before, **now} if is_compared(name, before)]
+        names = [name for name in {**before, **now} if is_compared(name, before, now)]
         if changed := [name for name in names if before.get(name) != now.get(name)]:
             if _UNSPOKEN in changed:
                 raise InputError(

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any, Final, Self, final
 
 from sottovoce.errors import InputError, SottoError
 from sottovoce.methods.fitting.fitter import FitPlan, FitSetting, Fitter, make_fitter
-from sottovoce.models.base import Isolation
+from sottovoce.models.base import Isolation, weakest
 from sottovoce.privacy.checks import Check, asked_hash, canonical, point_of, require_same_event
 from sottovoce.privacy.event_json import event_to_json
 from sottovoce.privacy.events import DpEvent
@@ -325,8 +325,9 @@ class FitCertificate:
             own = ("method", "parameters", "adjacency", "unit", "labels", "model", "embedding", "seeded", "version",
                    "units", "candidates", "epsilon", "delta", "dimension")  # fmt: skip
             differs = [name for name in own if canonical(getattr(self, name)) != canonical(self.asked[name])]
-            if Isolation(self.isolation).holds and self.isolation != self.asked["isolation"]:
-                differs.append("isolation")  # it may be seen to be lost behind the charge, and no more
+            own_kind = Isolation(self.isolation)
+            if weakest([own_kind, Isolation(self.asked["isolation"])]) is not own_kind:
+                differs.append("isolation")  # less may have been seen behind the charge; the ledger notes what
             return not differs, f"{differs[0]} differs" if differs else "the same words"
 
         return self._looked("it is for what was asked for, in the same words", look)
@@ -363,12 +364,19 @@ class FitCertificate:
         ]
 
     def _left(self, what: str, gone: Mapping[str, Any] | None) -> Check:
-        if gone is None:
-            return Check(what, False, "nothing left")
-        detail = _detail(gone)
-        if NOT_VERIFIED_NOTE in str(detail.get("note")) and Isolation(self.isolation).holds:
-            return Check(what, False, "its model was seen to mix records once it had read them")
-        return Check(what, str(detail.get("content")).split(" ")[-1] == self.content_sha256, "by its hash")
+        def look() -> tuple[bool, str]:
+            if gone is None:
+                return False, "nothing left"
+            detail = _detail(gone)
+            parts = str(detail.get("content")).split(" ")
+            lost = NOT_VERIFIED_NOTE in str(detail.get("note"))
+            asked = Isolation.NOT_VERIFIED if lost else Isolation(self.asked["isolation"])
+            certified = parts[1:-1] or [asked.name]  # earlier builds noted nothing but a loss
+            if certified != [Isolation(self.isolation).name]:
+                return False, "something else was certified of its model when it left"
+            return parts[-1] == self.content_sha256, "by its hash"
+
+        return self._looked(what, look)
 
     def _price_of(self, ledger: Ledger, paid: Mapping[str, Any] | None) -> tuple[bool, str]:
         if paid is None:

@@ -64,6 +64,7 @@ from sottovoce.models.base import (
     knows_labels,
     require_suited,
     settings_of,
+    weakest,
 )
 from sottovoce.models.failures import is_models
 from sottovoce.models.registry import load_scorer, load_stepper
@@ -321,7 +322,7 @@ class Fitting:
             differs = ["the ledger, which does not know these records"]
         else:
             own.pop("isolation")  # a model settles it as it runs
-            names = [name for name in own if is_compared(name, certificate.asked)]
+            names = [name for name in own if is_compared(name, certificate.asked, own)]
             differs = [name for name in names if canonical(certificate.asked.get(name)) != canonical(own[name])]
         if not differs:
             checks = certificate.held_against(self.ledger, self._records)
@@ -396,9 +397,11 @@ class Fitting:
         return fitted
 
     def _note_released(self, release_id: str, saved: str, fitted: Fitted) -> None:
-        """Notes that a fit leaves: the hash of what was saved, and of what the file holds."""
-        isolated = Isolation(fitted.certificate.isolation).holds
-        self._account.mark_released([release_id], {release_id: f"{saved} {fitted.content_sha256}"}, isolated=isolated)
+        """Notes that a fit leaves: the hash of what was saved, what is certified of its model, and the hash of what the
+        file holds."""
+        certified = Isolation(fitted.certificate.isolation)
+        content = f"{saved} {certified.name} {fitted.content_sha256}"
+        self._account.mark_released([release_id], {release_id: content}, isolated=certified.holds)
 
     def _saved(self, checkpoint: Checkpoint | None, run_state: Mapping[str, str], standing: Standing) -> Fitted:
         """What was drawn before the run was stopped, where it is whole on the disk: it is the draw that leaves."""
@@ -504,14 +507,13 @@ class Fitting:
 
     @property
     def _certifiable(self) -> Isolation:
-        """What was asked for, unless the model was seen not to keep it since."""
-        return (self._stated or self._isolation) if self._isolation.holds else Isolation.NOT_VERIFIED
+        """What was asked for, or what the models were seen to keep since, where that is less."""
+        return weakest([self._stated or self._isolation, self._isolation])
 
     @property
     def _isolation(self) -> Isolation:
         """Of the models that read private records: the embedder, and for answers of experts the model itself."""
-        kinds = [self.embedder.isolation, *([self.model.isolation] if self.plan.fitter.asks_experts else [])]
-        return next((kind for kind in kinds if not kind.holds), kinds[-1])
+        return weakest([self.embedder.isolation, *([self.model.isolation] if self.plan.fitter.asks_experts else [])])
 
     @cached_property
     def _public_texts(self) -> Sequence[Query]:

@@ -9,7 +9,7 @@ A model may write its next answer into the array in which it gave this one: whoe
 from __future__ import annotations
 
 import inspect
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from enum import Enum
 from typing import Any, Protocol, final, runtime_checkable
 
@@ -76,7 +76,8 @@ class Isolation(Enum):
     ``TESTED`` claims no more than was seen: on this machine rows of made-up experts were equal in every bit at every
     place of the shapes that are run, whatever stood beside them. Kernels that choose by the numbers that they multiply
     could still tell rows apart that the test did not; none is known. ``ASSERTED`` is for a model that runs elsewhere,
-    where nothing can be looked at (specification 9.6): whoever uses it takes the claim upon themselves.
+    where nothing can be looked at (specification 9.6): whoever uses it takes the claim upon themselves. The members
+    stand in their order: each says less than the one before.
     """
 
     BY_CONSTRUCTION = "by construction: every expert is computed by itself"
@@ -102,6 +103,16 @@ class Isolation(Enum):
     def holds(self) -> bool:
         """Whether releases may be stated as private."""
         return self is not Isolation.NOT_VERIFIED
+
+
+def weakest(isolations: Iterable[Isolation]) -> Isolation:
+    """What can be said of several models together, or of one at several times.
+
+    Example:
+        >>> weakest([Isolation.TESTED, Isolation.BY_CONSTRUCTION]).name
+        'TESTED'
+    """
+    return max(isolations, key=list(Isolation).index)
 
 
 class PreparedContexts(Protocol):

@@ -371,7 +371,7 @@ class Synthesizer:
         return [
             name
             for name in names
-            if is_compared(name, certificate.asked)
+            if is_compared(name, certificate.asked, own)
             and canonical(certificate.asked.get(name, _ABSENT)) != canonical(own.get(name, _ABSENT))
         ]
 

@@ -226,7 +226,7 @@ class _Decoder:
                 if self.exact:
                     self._charged.append((price, plan))
                 accepted += 1
-            if plans and (self.full or (self.must_run and accepted == len(plans))):
+            if plans and (self.full or accepted == len(plans)):
                 self._longer_texts(adjacency)
         if accepted:
             if self.full or self.must_run:
@@ -310,7 +310,7 @@ class _Decoder:
         """Prices and lengths of texts."""
         if self.full:
             return list(itertools.product(PRICES, (1, 2)))
-        return [(PRICES[0], 1), (PRICES[1], 2 if self.must_run else 1)]
+        return [(PRICES[0], 1), (PRICES[1], 2)]
 
     def _check(self, plan: DecodingPlan, price: Price, number: int) -> None:
         claim = self._claim(plan, price)

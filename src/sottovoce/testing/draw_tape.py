@@ -13,6 +13,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
+from enum import Enum
 from functools import cache, wraps
 from typing import Any, Final, final
 from zlib import crc32
@@ -24,12 +25,13 @@ from sottovoce.mechanisms.above_threshold import ThresholdRun
 from sottovoce.mechanisms.base import Mechanism, registered
 from sottovoce.privacy.aggregates import Counts, ItemCounts, Scores, VectorSum
 from sottovoce.randomness import Randomness
+from sottovoce.testing.constructions import construction_of
 from sottovoce.testing.fingerprints import fingerprint
 from sottovoce.testing.releases import release_of
 
 AGGREGATES: Final = (Scores, VectorSum, Counts, ItemCounts)
-_OWN: Final[dict[type[Mechanism], Mechanism]] = {}
-"""Mechanisms that drew while a tape ran and are not the package's registered ones: the first of each class."""
+_OWN: Final[dict[tuple[Any, ...], Mechanism]] = {}
+"""Mechanisms that drew while a tape ran and are not the package's registered ones: one for each kind of parameters."""
 
 
 @final
@@ -275,7 +277,8 @@ def _shipped() -> frozenset[type[Mechanism]]:
 
 
 def own_mechanisms() -> list[Mechanism]:
-    """One of each class of mechanisms that drew since this was asked last and whose contract nothing else checks."""
+    """Mechanisms that drew since this was asked last and whose contract nothing else checks: of each class one for
+    every adjacency, word, truth and whole number that it was made with, whatever its other numbers are."""
     found = [*_OWN.values()]
     _OWN.clear()
     return found
@@ -299,12 +302,18 @@ def _through(tape: Tape, method: Callable[..., Any]) -> Callable[..., Any]:
     def noted(mechanism: Any, *given: Any, **named: Any) -> Any:
         first, *others = (*given, *named.values())
         if type(mechanism) not in _shipped():
-            _OWN.setdefault(type(mechanism), mechanism)
+            _OWN.setdefault((type(mechanism), *_made_with(mechanism)), mechanism)
         if not isinstance(first, AGGREGATES):
             return tape.started(method, mechanism, *given, **named)
         return tape.draw(method, mechanism, first, *others)
 
     return noted
+
+
+def _made_with(mechanism: Mechanism) -> Iterator[tuple[str, Any]]:
+    """Arguments of a mechanism without its fractional numbers, of which a price is made."""
+    for name, value in construction_of(mechanism)[0].arguments.items():
+        yield name, value if isinstance(value, bool | int | str | Enum | None) else type(value)
 
 
 def _answering(tape: Tape, above: Callable[..., bool]) -> Callable[..., bool]:

@@ -585,6 +585,29 @@ class WordsWithHalf(FortyWordsCounted):
 
 
 @dataclass(frozen=True)
+class HalfWhereAdded(Laplace):
+    """Half of the noise where a unit comes or goes."""
+
+    adjacency: Adjacency = Adjacency.REPLACE_ONE
+
+    def scale(self, counts):
+        return super().scale(counts) / (2 if self.adjacency is Adjacency.ADD_REMOVE else 1)
+
+
+@dataclass(frozen=True)
+class WordsWithHalfWhereAdded(FortyWordsCounted):
+    """Counts words by a noise of its own file, which is half of what it states under add-remove alone."""
+
+    name = "words-with-half-where-added"
+
+    def draw(self, setting, experts, public, randomness):
+        words = sum(min(len(text.split()), self.most) for text in experts.texts_without_noise() if text)
+        counts = Counts([words], l1=40 * experts.change.widths, adjacency=experts.adjacency)
+        noise = HalfWhereAdded(self.epsilon, setting.adjacency)
+        return Outcome(self.name, {"words": noise.release(counts, randomness)[0]})
+
+
+@dataclass(frozen=True)
 class FourKeywordsAtMost(FortyWordsAtMost):
     """How many experts have each keyword, of which a text is said to have four at most."""
 

@@ -1969,3 +1969,30 @@ class OneSampleAText(SampledTokens):
     """The same half of the experts for all tokens of a text."""
 
     sampler = _SampleOfAText
+
+
+@dataclass(frozen=True)
+class OneTokenAtAChoice(Own):
+    """Charges one token at a choice, however long the text."""
+
+    form: Literal["full", "short"] = "full"
+
+    def parts(self, setting):
+        return [replace(part, steps=1) if self.form == "short" else part for part in super().parts(setting)]
+
+
+@dataclass(frozen=True)
+class HalfDistanceAtAChoice(Amin):
+    """Tests by the bound of a drop at a choice, whatever the change."""
+
+    distance: Literal["sum", "half"] = "sum"
+
+    def start(self, plan, randomness, *, eos_tokens, forbidden_tokens=()):
+        kind = _HalfDistance if self.distance == "half" else AminSampler
+        return kind(plan, randomness, eos_tokens, forbidden_tokens)
+
+
+class _HalfDistance(AminSampler):
+    @property
+    def _sensitivity(self):
+        return self._shares.high
