@@ -35,7 +35,7 @@ from sottovoce.testing.label_worlds import CHANGES, Change, seeded
 from sottovoce.testing.ladders import counted
 from sottovoce.testing.options import subject_of
 from sottovoce.testing.pools import OPEN, Pool, lead_of, share_of
-from sottovoce.testing.releases import release_of, takes_prior
+from sottovoce.testing.releases import beside_no_law, given_prior, prior_of, release_of
 from sottovoce.testing.report import ContractError, Effort, Report, must_not_raise
 
 ADJACENCIES: Final = tuple(Adjacency)
@@ -157,8 +157,8 @@ def _questions(construction: Construction, takes: Any) -> Sequence[Any]:
         bare = Scores(list(uneven), sensitivity=2, adjacency=usual)
         other = [_votes_of(uneven[::-1], usual), made(usual, 20), bare, *map(made, others)]
         kind: Any = construction.kind
-        with_prior = takes_prior(kind, release_of(kind)[0])
-        return [made(usual), *other, *([(made(usual), PRIOR)] if with_prior else [])]
+        prior = prior_of(kind, release_of(kind)[0])
+        return [made(usual), *other, *([(made(usual), PRIOR)] if prior else [])]
     if takes is Counts:
         values = [([7, -3], 1, usual), ([7, -3], 5, usual), ([0, 40], 1, usual), *(([7, -3], 1, a) for a in others)]
         return [Counts(at, l1=l1, adjacency=adjacency) for at, l1, adjacency in values]
@@ -208,9 +208,10 @@ def _answer_to(name: str, question: tuple[Construction, Any]) -> Sequence[Any]:
     mechanism = construction.make()
     draw, source = getattr(mechanism, name), seeded(5)
     if isinstance(given, tuple) and isinstance(given[0], Scores):
-        scores, prior = given
-        law = mechanism.law(scores, np.resize(prior, len(scores.values)))
-        drawn = [draw(scores, source, np.resize(prior, len(scores.values))) for _ in range(ALONE)]
+        (scores, prior), places = given, prior_of(mechanism.__class__, name)
+        weights = np.resize(prior, len(scores.values))
+        law = given_prior(mechanism.law, (scores,), places and places.law, weights)
+        drawn = [given_prior(draw, (scores, source), places and places.draw, weights) for _ in range(ALONE)]
     elif isinstance(given, tuple):
         at, bound, adjacency, above = given
         queries = (at + above, at - above, at)
@@ -248,8 +249,9 @@ class _Mechanism:
             raise ContractError(
                 "drive",
                 self.subject,
-                "no public method is annotated to take Scores, Counts, a VectorSum, ItemCounts or PrivatePoints and a "
-                "Randomness; let one take them, or add a driver to sottovoce.testing.mechanisms",
+                "no public method is annotated, by names that are known when it runs, to take Scores, Counts, a "
+                "VectorSum, ItemCounts or PrivatePoints and a Randomness; let one take them, or add a driver to "
+                "sottovoce.testing.mechanisms",
             )
         before = repr(self.mechanism)
         with must_not_raise("neighbours", self.subject, "it"):
@@ -270,12 +272,14 @@ class _Mechanism:
     # Scores
 
     def _scores(self, name: str, claim: Claim) -> None:
-        draw = getattr(self.mechanism, name)
         if not callable(getattr(self.mechanism, "law", None)):
             raise ContractError(
                 "drive", self.subject, "it has no law; state the probability of every outcome as law(scores)"
             )
-        priors = (False, True) if takes_prior(self.mechanism, name) else (False,)
+        kind, draw = self.mechanism.__class__, partial(self._drawn, name)
+        if besides := beside_no_law(kind, name):
+            self.report.not_compared(f"{name} of {self.subject} beside {besides}, which its law does not take")
+        priors = (False, True) if prior_of(kind, name) else (False,)
         for adjacency, prior in itertools.product(ADJACENCIES, priors):
             law_of = cache(partial(self._law_of_votes, adjacency=adjacency, prior=prior))
             for votes, neighbours in self._votes():
@@ -290,7 +294,7 @@ class _Mechanism:
             words = " and ".join(counted(map(str, scores.values.tolist())) for scores in pair)
             world = f"{words}, {pair[0]!r}, squared norm {pair[0].squared_l2}"
             its_law = partial(self.mechanism.law, pair[0])
-            if pair[0].squared_l2 is not None or self._takes(partial(draw, pair[0], seeded(4)), its_law):
+            if pair[0].squared_l2 is not None or self._takes(partial(draw, False, pair[0], seeded(4)), its_law):
                 laws = self._laws([self.mechanism.law(scores) for scores in pair])
                 self._compare(claim, laws, [(0, 1)], world)
         source = seeded(20261120)
@@ -298,7 +302,7 @@ class _Mechanism:
             scores = _votes_of(_uneven(self._chosen), adjacency)
             law = self._law(scores, prior)
             stated = law if isinstance(law, Mapping) else dict(enumerate(law))
-            drawn = [draw(scores, source, *self._prior(scores, prior)) for _ in range(self.draws // 2)]
+            drawn = [draw(prior, scores, source) for _ in range(self.draws // 2)]
             world = f"{scores.values.tolist()}, {scores!r}{', with a prior' if prior else ''}"
             self._follows({key: float(p) for key, p in stated.items()}, drawn, world)
         self._pooled_scores(draw, priors)
@@ -314,14 +318,20 @@ class _Mechanism:
             return 1
 
     def _law(self, scores: Scores, prior: bool) -> Any:
-        return self.mechanism.law(scores, *self._prior(scores, prior))
+        places = prior_of(self.mechanism.__class__, release_of(self.mechanism.__class__)[0]) if prior else None
+        return given_prior(self.mechanism.law, (scores,), places and places.law, self._prior(scores))
+
+    def _drawn(self, name: str, prior: bool, scores: Scores, source: Randomness) -> Any:
+        places = prior_of(self.mechanism.__class__, name) if prior else None
+        method = getattr(self.mechanism, name)
+        return given_prior(method, (scores, source), places and places.draw, self._prior(scores))
 
     def _law_of_votes(self, counts: Sequence[int], *, adjacency: Adjacency, prior: bool) -> Any:
         return self._law(_votes_of(counts, adjacency), prior)
 
     @staticmethod
-    def _prior(scores: Scores, prior: bool) -> tuple[FloatArray, ...]:
-        return (np.resize(PRIOR, len(scores.values)),) if prior else ()
+    def _prior(scores: Scores) -> FloatArray:
+        return np.resize(PRIOR, len(scores.values))
 
     def _laws(self, laws: Sequence[Any]) -> FloatArray:
         if not isinstance(laws[0], Mapping):
@@ -400,13 +410,12 @@ class _Mechanism:
                 if best - second >= 10
                 else "below 10",
             } | ({"prior": "yes" if prior else "no"} if len(priors) > 1 else {})
-            given = self._prior(scores, prior)
-            drawn = [draw(scores, source, *given) for _ in range(3)]
+            again = partial(draw, prior, scores)
+            drawn = [again(source) for _ in range(3)]
             world = f"{scores.values.tolist()}, {scores!r}{', with a prior' if prior else ''}"
             pool.add(features, law, drawn, world)
             pool.note(TWICE, features, sum(p * p for p in law.values()), int(drawn[0] == drawn[1]), 1, world)
             if number % REPEATED == 0:
-                again = partial(lambda scores, given, source: draw(scores, source, *given), scores, given)
                 self._sources(pool, again, sum(p * p for p in law.values()), world)
         self._pool_follows(pool)
 

@@ -697,6 +697,65 @@ class FewCandidates(Exponential):
         return super().select(scores, randomness)
 
 
+class PriorByAnotherName(Exponential):
+    """Draws with a fifth of the noise where there is a prior, which it calls otherwise than its law does."""
+
+    def select(self, scores: Scores, randomness: Randomness, weights=None) -> int:
+        return Exponential(self.epsilon * (1 if weights is None else 5)).select(scores, randomness, weights)
+
+
+class PriorWithoutAnnotations(PriorByAnotherName):
+    """The same without annotations."""
+
+    def select(self, scores, randomness, prior=None):
+        return super().select(scores, randomness, prior)
+
+
+class PriorByItsNameAlone(PriorByAnotherName):
+    """The same, of a prior that is given by its name alone."""
+
+    def select(self, scores: Scores, randomness: Randomness, *, log_prior=None) -> int:
+        return super().select(scores, randomness, log_prior)
+
+
+class PriorOfItsLawToo(PriorByAnotherName):
+    """The same, and its law states it, by a third name."""
+
+    def law(self, scores, prior=None):
+        return Exponential(self.epsilon * (1 if prior is None else 5)).law(scores, prior)
+
+
+class WhateverComes(Exponential):
+    """Hands on whatever comes: whether it takes a prior cannot be told."""
+
+    def select(self, *given):
+        return super().select(*given)
+
+
+class TwoMore(Exponential):
+    """Takes two things more, of which either may be a prior."""
+
+    def select(self, scores: Scores, randomness: Randomness, prior=None, weights=None) -> int:
+        return super().select(scores, randomness, prior)
+
+
+class PriorBesideAnother(Exponential):
+    """Right: takes a prior behind something else, by its usual name."""
+
+    def law(self, scores, exactly=True, log_prior=None):
+        return super().law(scores, log_prior)
+
+    def select(self, scores: Scores, randomness: Randomness, patience: int = 3, *, log_prior=None) -> int:
+        return super().select(scores, randomness, log_prior)
+
+
+class PriorWithoutLaw(PermuteAndFlip):
+    """Takes a prior where it draws, and states no law beside one."""
+
+    def select(self, scores: Scores, randomness: Randomness, prior=None) -> int:
+        return int(np.argmax(prior)) if prior is not None else super().select(scores, randomness)
+
+
 class HalfForEach(Laplace):
     """Half of the noise: each of two counts moves by half of what both move by, it says."""
 

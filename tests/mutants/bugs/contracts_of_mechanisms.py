@@ -632,4 +632,42 @@ MUTANTS = [
         "            for _ in range(1):\n",
         (f"{WRONG}::test_a_wrong_mechanism_is_noticed[LaplaceOnNorm--]",),
     ),
+    Mutant(
+        "a-prior-has-one-name",
+        "a prior that a mechanism calls otherwise than log_prior is never given",
+        "testing/releases.py",
+        "            further.append(each)\n",
+        "            further += [each] if each.name == LOG_PRIOR else []\n",
+        (
+            f"{WRONG}::test_a_wrong_mechanism_is_noticed[PriorByAnotherName--]",
+            f"{WRONG}::test_a_wrong_mechanism_is_noticed[PriorWithoutAnnotations--]",
+        ),
+    ),
+    Mutant(
+        "a-prior-among-whatever-comes",
+        "a mechanism that takes two things more, or whatever comes, is given the prior as the first of them",
+        "testing/releases.py",
+        "    if len(further) > len(named) or len(named) > 1:\n",
+        "    if len(further) > len(named) > 1:\n",
+        (
+            "tests/contracts/test_releases.py::test_what_cannot_be_told_is_refused_with_what_to_name",
+            f"{WRONG}::test_a_wrong_mechanism_is_noticed[TwoMore--]",
+        ),
+    ),
+    Mutant(
+        "a-prior-without-law-unsaid",
+        "a prior that a mechanism takes where it draws, and of which it states no law, is not listed",
+        "testing/mechanisms.py",
+        "        if besides := beside_no_law(kind, name):\n",
+        "        if (besides := beside_no_law(kind, name)) and not name:\n",
+        (f"{WRONG}::test_a_prior_of_which_no_law_is_stated_is_listed",),
+    ),
+    Mutant(
+        "types-are-imported-when-it-runs",
+        "a mechanism whose module imports its types for a type checker alone is refused",
+        "testing/releases.py",
+        "    names = KNOWN | plain.__globals__\n",
+        "    names = plain.__globals__\n",
+        (f"{WRONG}::test_a_right_mechanism_may_import_its_types_for_a_type_checker_alone[Typed]",),
+    ),
 ]
