@@ -271,6 +271,14 @@ MECHANISMS = [
         "drive",
         "its select takes a public prior, among prior, weights; name the prior log_prior",
     ),
+    *((mechanisms.HalfTest(2.0, 1e-6, k), "sampler", "do not follow its law") for k in (1, 2, 3)),
+    *((mechanisms.DropTest(2.0, 1e-6, k), "sampler", "(?s)do not follow its law.*replace-one") for k in (1, 2, 3)),
+    *((mechanisms.TwiceTest(2.0, 1e-6, k), "sampler", "do not follow its law") for k in (1, 2, 3)),
+    (mechanisms.TwiceTestWhenZeroed(2.0, 1e-6, 2), "sampler", "(?s)do not follow its law.*zero-out"),
+    (mechanisms.HalfTestAtSomeBounds(2.0, 1e-6, 2), "sampler", "likeliest outcome came .* with .*bound 3 to 14"),
+    (mechanisms.QuietTest(2.0, 1e-6, 2), "neighbours", "(?s)does not hold.*and one change of it"),
+    (mechanisms.QuietTestOfThree(20.0, 1e-6, 2), "neighbours", "(?s)does not hold.*sensitivity 3"),
+    (mechanisms.SetOfTwice(2.0, 2), "sampler", "do not follow its law"),
     (typed.QuietTyped(0.7), "neighbours", NEIGHBOURS),
     (mechanisms.LongLead(0.7), "sampler", "outcome (of two draws )?came .* with .*lead in bounds from 3"),
     (mechanisms.LongSteps(0.7), "sampler", "outcome (of two draws )?came .* with .*lead in steps 30"),
@@ -919,6 +927,12 @@ def test_a_right_decoder_that_samples_for_each_token_keeps_the_contract():
 @pytest.mark.parametrize("length", [2, 4])
 def test_a_right_mechanism_may_call_the_number_that_it_chooses_as_it_likes(length):
     assert check_mechanism(mechanisms.InOrder(2.0, length)).passed
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("size", [1, 2, 4])
+def test_a_right_test_of_a_lead_may_call_the_number_that_it_chooses_as_it_likes(size):
+    assert check_mechanism(mechanisms.SetOfASize(2.0, size)).passed
 
 
 @pytest.mark.slow
