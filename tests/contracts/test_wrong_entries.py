@@ -10,7 +10,7 @@ from unittest.mock import patch
 import numpy as np
 import pytest
 
-from contracts.wrong import answerers, clusterings, decoders, fitters, mechanisms, methods
+from contracts.wrong import answerers, clusterings, decoders, fitters, mechanisms, methods, typed
 from contracts.wrong.clusterings import made
 from sottovoce.mechanisms.clustering.price import Level
 from sottovoce.mechanisms.clustering.private_clustering import DPM
@@ -259,6 +259,29 @@ MECHANISMS = [
     (mechanisms.QuietWhenZeroed(0.7), "neighbours", "zero-out"),
     (mechanisms.QuietWithPrior(0.7), "neighbours", "with a prior"),
     (mechanisms.QuietDrawsWithPrior(0.7), "sampler", "with a prior"),
+    (mechanisms.PriorByAnotherName(0.7), "sampler", "with a prior"),
+    (mechanisms.PriorWithoutAnnotations(0.7), "sampler", "with a prior"),
+    (mechanisms.PriorByItsNameAlone(0.7), "sampler", "with a prior"),
+    (mechanisms.PriorOfItsLawToo(0.7), "neighbours", "with a prior"),
+    (
+        mechanisms.WhateverComes(0.7),
+        "drive",
+        r"its select takes a public prior, among \*given; name the prior log_prior",
+    ),
+    (
+        mechanisms.TwoMore(0.7),
+        "drive",
+        "its select takes a public prior, among prior, weights; name the prior log_prior",
+    ),
+    *((mechanisms.HalfTest(2.0, 1e-6, k), "sampler", "do not follow its law") for k in (1, 2, 3)),
+    *((mechanisms.DropTest(2.0, 1e-6, k), "sampler", "(?s)do not follow its law.*replace-one") for k in (1, 2, 3)),
+    *((mechanisms.TwiceTest(2.0, 1e-6, k), "sampler", "do not follow its law") for k in (1, 2, 3)),
+    (mechanisms.TwiceTestWhenZeroed(2.0, 1e-6, 2), "sampler", "(?s)do not follow its law.*zero-out"),
+    (mechanisms.HalfTestAtSomeBounds(2.0, 1e-6, 2), "sampler", "likeliest outcome came .* with .*bound 3 to 14"),
+    (mechanisms.QuietTest(2.0, 1e-6, 2), "neighbours", "(?s)does not hold.*and one change of it"),
+    (mechanisms.QuietTestOfThree(20.0, 1e-6, 2), "neighbours", "(?s)does not hold.*sensitivity 3"),
+    (mechanisms.SetOfTwice(2.0, 2), "sampler", "do not follow its law"),
+    (typed.QuietTyped(0.7), "neighbours", NEIGHBOURS),
     (mechanisms.LongLead(0.7), "sampler", "outcome (of two draws )?came .* with .*lead in bounds from 3"),
     (mechanisms.LongSteps(0.7), "sampler", "outcome (of two draws )?came .* with .*lead in steps 30"),
     (mechanisms.TwoCandidates(0.7), "sampler", "likeliest outcome came"),
@@ -907,6 +930,30 @@ def test_a_right_decoder_that_samples_for_each_token_keeps_the_contract():
 @pytest.mark.parametrize("length", [2, 4])
 def test_a_right_mechanism_may_call_the_number_that_it_chooses_as_it_likes(length):
     assert check_mechanism(mechanisms.InOrder(2.0, length)).passed
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("size", [1, 2, 4])
+def test_a_right_test_of_a_lead_may_call_the_number_that_it_chooses_as_it_likes(size):
+    assert check_mechanism(mechanisms.SetOfASize(2.0, size)).passed
+
+
+@pytest.mark.slow
+def test_a_right_mechanism_may_take_a_prior_beside_something_else():
+    told = check_mechanism(mechanisms.PriorBesideAnother(0.7))
+    assert told.passed
+    assert not told.uncompared
+
+
+@pytest.mark.slow
+def test_a_prior_of_which_no_law_is_stated_is_listed():
+    told = check_mechanism(mechanisms.PriorWithoutLaw(0.7)).uncompared
+    assert told == ["select of PriorWithoutLaw(epsilon=0.7) beside prior, which its law does not take"]
+
+
+@pytest.mark.parametrize("right", [typed.Typed, typed.ByAnotherName], ids=name)
+def test_a_right_mechanism_may_import_its_types_for_a_type_checker_alone(right):
+    assert check_mechanism(right(0.7)).passed
 
 
 @pytest.mark.slow

@@ -33,9 +33,10 @@ from sottovoce.testing.draws import departs
 from sottovoce.testing.fingerprints import copied, fingerprint
 from sottovoce.testing.label_worlds import CHANGES, Change, seeded
 from sottovoce.testing.ladders import counted
+from sottovoce.testing.leads import LONGEST, is_certain, lead_among, leading_by, open_lead
 from sottovoce.testing.options import subject_of
-from sottovoce.testing.pools import OPEN, Pool, lead_of, share_of
-from sottovoce.testing.releases import release_of, takes_prior
+from sottovoce.testing.pools import Pool, lead_of, share_of
+from sottovoce.testing.releases import beside_no_law, given_prior, prior_of, release_of
 from sottovoce.testing.report import ContractError, Effort, Report, must_not_raise
 
 ADJACENCIES: Final = tuple(Adjacency)
@@ -48,6 +49,12 @@ TOGETHER: Final = 16
 """Numbers that move together: a power of two, and a square."""
 MANY: Final = 40
 """Candidates of which many move together."""
+OPEN_SHARES: Final = (0.0, 0.1, 0.2, 0.5, 0.8, 0.9, 1.0)
+"""Of leads that are searched for, from rarely passed to mostly passed; missing noise shows on either side."""
+OFTEN: Final = 12
+"""Draws of such a world of a pool; other worlds have three."""
+MOSTLY: Final = 0.875
+"""Of the lead at which it is drawn most often: four times of five it passes."""
 SHIFTS: Final = (1, 2, 3, 5, 20)
 """Bounds of numbers that get their noise together."""
 Unit = tuple[Fraction, int]
@@ -157,8 +164,8 @@ def _questions(construction: Construction, takes: Any) -> Sequence[Any]:
         bare = Scores(list(uneven), sensitivity=2, adjacency=usual)
         other = [_votes_of(uneven[::-1], usual), made(usual, 20), bare, *map(made, others)]
         kind: Any = construction.kind
-        with_prior = takes_prior(kind, release_of(kind)[0])
-        return [made(usual), *other, *([(made(usual), PRIOR)] if with_prior else [])]
+        prior = prior_of(kind, release_of(kind)[0])
+        return [made(usual), *other, *([(made(usual), PRIOR)] if prior else [])]
     if takes is Counts:
         values = [([7, -3], 1, usual), ([7, -3], 5, usual), ([0, 40], 1, usual), *(([7, -3], 1, a) for a in others)]
         return [Counts(at, l1=l1, adjacency=adjacency) for at, l1, adjacency in values]
@@ -191,14 +198,16 @@ def _chosen_of(construction: Construction) -> int:
 
 
 def _length_of(mechanism: Any) -> int:
-    """How many candidates a mechanism chooses: its ``k``, or as many as it chooses of many."""
+    """How many candidates a mechanism chooses: its ``k``, or as many as it chooses of many with long leads."""
     if hasattr(mechanism, "k"):
         return int(mechanism.k)
     draw = getattr(mechanism, release_of(mechanism.__class__)[0])
     try:
-        chosen = draw(_votes_of(range(MANY), ADJACENCIES[0]), seeded(1))
+        chosen = draw(_votes_of([place * LONGEST for place in range(MANY)], ADJACENCIES[0]), seeded(1))
     except Exception:  # of a mechanism of somebody's own: its draws are compared elsewhere
         return 1
+    if isinstance(chosen, frozenset):
+        return len(chosen)
     return len(chosen) if isinstance(chosen, tuple) else 1
 
 
@@ -208,9 +217,10 @@ def _answer_to(name: str, question: tuple[Construction, Any]) -> Sequence[Any]:
     mechanism = construction.make()
     draw, source = getattr(mechanism, name), seeded(5)
     if isinstance(given, tuple) and isinstance(given[0], Scores):
-        scores, prior = given
-        law = mechanism.law(scores, np.resize(prior, len(scores.values)))
-        drawn = [draw(scores, source, np.resize(prior, len(scores.values))) for _ in range(ALONE)]
+        (scores, prior), places = given, prior_of(mechanism.__class__, name)
+        weights = np.resize(prior, len(scores.values))
+        law = given_prior(mechanism.law, (scores,), places and places.law, weights)
+        drawn = [given_prior(draw, (scores, source), places and places.draw, weights) for _ in range(ALONE)]
     elif isinstance(given, tuple):
         at, bound, adjacency, above = given
         queries = (at + above, at - above, at)
@@ -248,8 +258,9 @@ class _Mechanism:
             raise ContractError(
                 "drive",
                 self.subject,
-                "no public method is annotated to take Scores, Counts, a VectorSum, ItemCounts or PrivatePoints and a "
-                "Randomness; let one take them, or add a driver to sottovoce.testing.mechanisms",
+                "no public method is annotated, by names that are known when it runs, to take Scores, Counts, a "
+                "VectorSum, ItemCounts or PrivatePoints and a Randomness; let one take them, or add a driver to "
+                "sottovoce.testing.mechanisms",
             )
         before = repr(self.mechanism)
         with must_not_raise("neighbours", self.subject, "it"):
@@ -270,15 +281,17 @@ class _Mechanism:
     # Scores
 
     def _scores(self, name: str, claim: Claim) -> None:
-        draw = getattr(self.mechanism, name)
         if not callable(getattr(self.mechanism, "law", None)):
             raise ContractError(
                 "drive", self.subject, "it has no law; state the probability of every outcome as law(scores)"
             )
-        priors = (False, True) if takes_prior(self.mechanism, name) else (False,)
+        kind, draw = self.mechanism.__class__, partial(self._drawn, name)
+        if besides := beside_no_law(kind, name):
+            self.report.not_compared(f"{name} of {self.subject} beside {besides}, which its law does not take")
+        priors = (False, True) if prior_of(kind, name) else (False,)
         for adjacency, prior in itertools.product(ADJACENCIES, priors):
             law_of = cache(partial(self._law_of_votes, adjacency=adjacency, prior=prior))
-            for votes, neighbours in self._votes():
+            for votes, neighbours in itertools.chain(self._votes(), self._open_votes(adjacency, prior)):
                 laws = self._laws([law_of(counts) for counts in (votes, *neighbours[adjacency])])
                 pairs = len(laws) - 1
                 world = f"{list(votes)} and one change of it, {adjacency.value}{', with a prior' if prior else ''}"
@@ -290,17 +303,17 @@ class _Mechanism:
             words = " and ".join(counted(map(str, scores.values.tolist())) for scores in pair)
             world = f"{words}, {pair[0]!r}, squared norm {pair[0].squared_l2}"
             its_law = partial(self.mechanism.law, pair[0])
-            if pair[0].squared_l2 is not None or self._takes(partial(draw, pair[0], seeded(4)), its_law):
+            if pair[0].squared_l2 is not None or self._takes(partial(draw, False, pair[0], seeded(4)), its_law):
                 laws = self._laws([self.mechanism.law(scores) for scores in pair])
                 self._compare(claim, laws, [(0, 1)], world)
         source = seeded(20261120)
         for adjacency, prior in itertools.product(ADJACENCIES, priors):
             scores = _votes_of(_uneven(self._chosen), adjacency)
-            law = self._law(scores, prior)
-            stated = law if isinstance(law, Mapping) else dict(enumerate(law))
-            drawn = [draw(scores, source, *self._prior(scores, prior)) for _ in range(self.draws // 2)]
+            if is_certain(self._shares(scores, prior)):
+                scores = self._at_open_lead(scores, prior, MOSTLY) or scores
+            drawn = [draw(prior, scores, source) for _ in range(self.draws // 2)]
             world = f"{scores.values.tolist()}, {scores!r}{', with a prior' if prior else ''}"
-            self._follows({key: float(p) for key, p in stated.items()}, drawn, world)
+            self._follows(self._shares(scores, prior), drawn, world)
         self._pooled_scores(draw, priors)
 
     @cached_property
@@ -314,14 +327,43 @@ class _Mechanism:
             return 1
 
     def _law(self, scores: Scores, prior: bool) -> Any:
-        return self.mechanism.law(scores, *self._prior(scores, prior))
+        places = prior_of(self.mechanism.__class__, release_of(self.mechanism.__class__)[0]) if prior else None
+        return given_prior(self.mechanism.law, (scores,), places and places.law, self._prior(scores))
+
+    def _drawn(self, name: str, prior: bool, scores: Scores, source: Randomness) -> Any:
+        places = prior_of(self.mechanism.__class__, name) if prior else None
+        method = getattr(self.mechanism, name)
+        return given_prior(method, (scores, source), places and places.draw, self._prior(scores))
+
+    def _shares(self, scores: Scores, prior: bool) -> dict[Any, float]:
+        """The law, by outcome."""
+        stated = self._law(scores, prior)
+        listed = stated.items() if isinstance(stated, Mapping) else enumerate(stated)
+        return {outcome: float(p) for outcome, p in listed}
+
+    def _at_open_lead(self, scores: Scores, prior: bool, share: float) -> Scores | None:
+        """The same with another lead of those that it chooses, at which the law leaves something to chance."""
+
+        def led(lead: int) -> Scores:
+            values = leading_by(scores.values.tolist(), self._chosen, lead)
+            return Scores(
+                values, sensitivity=scores.sensitivity, adjacency=scores.adjacency, squared_l2=scores.squared_l2
+            )
+
+        lead = open_lead(lambda lead: self._shares(led(lead), prior), scores.sensitivity, share)
+        return None if lead is None else led(lead)
+
+    @cached_property
+    def _tests_leads(self) -> bool:
+        """Whether it is certain what it releases where nothing leads."""
+        return is_certain(self._shares(_votes_of([0] * max(3, self._chosen + 1), ADJACENCIES[0]), prior=False))
 
     def _law_of_votes(self, counts: Sequence[int], *, adjacency: Adjacency, prior: bool) -> Any:
         return self._law(_votes_of(counts, adjacency), prior)
 
     @staticmethod
-    def _prior(scores: Scores, prior: bool) -> tuple[FloatArray, ...]:
-        return (np.resize(PRIOR, len(scores.values)),) if prior else ()
+    def _prior(scores: Scores) -> FloatArray:
+        return np.resize(PRIOR, len(scores.values))
 
     def _laws(self, laws: Sequence[Any]) -> FloatArray:
         if not isinstance(laws[0], Mapping):
@@ -337,13 +379,18 @@ class _Mechanism:
             tuple(60 * (i == big) + (i == single) for i in range(size)) for big, single in ((0, 1), (1, 0), (1, 2))
         ]
         for counts in [*itertools.product(range(most), repeat=size), *lopsided]:
-            gone = [tuple(c - (i == out) for i, c in enumerate(counts)) for out in range(size) if counts[out]]
-            moved = [tuple(c + (i == into) for i, c in enumerate(less)) for less in gone for into in range(size)]
-            if gone:
-                yield (
-                    counts,
-                    {adjacency: moved if adjacency is Adjacency.REPLACE_ONE else gone for adjacency in ADJACENCIES},
-                )
+            if any(counts):
+                yield counts, _changed(counts)
+
+    def _open_votes(
+        self, adjacency: Adjacency, prior: bool
+    ) -> Iterator[tuple[tuple[int, ...], dict[Adjacency, list[tuple[int, ...]]]]]:
+        """The same where the law leaves something to chance, of a mechanism that does so at few leads."""
+        uneven = _votes_of(_uneven(self._chosen), adjacency)
+        for share in OPEN_SHARES if self._tests_leads else ():
+            if scores := self._at_open_lead(uneven, prior, share):
+                counts = tuple(scores.values.tolist())
+                yield counts, _changed(counts)
 
     def _random_scores(self, count: int) -> Iterator[tuple[Scores, Scores]]:
         """Two to five candidates, any change within a bound, extreme ones and leads past the floor among them."""
@@ -354,6 +401,9 @@ class _Mechanism:
             values = np.array([dice.below(9) for _ in range(labels)])
             if dice.below(5) == 0:
                 values[dice.below(labels)] += (20, 70)[dice.below(2)]
+            if self._tests_leads and dice.below(2):
+                plain = Scores(values, sensitivity=bound, adjacency=ADJACENCIES[0])
+                values = (self._at_open_lead(plain, False, OPEN_SHARES[dice.below(len(OPEN_SHARES))]) or plain).values
             change = np.array([dice.below(bound + 1) for _ in range(labels)])
             if dice.below(2):
                 change = bound * (change > bound / 2)
@@ -387,31 +437,29 @@ class _Mechanism:
         for number in range(self.worlds):
             prior = priors[dice.below(len(priors))]
             scores, law = self._open_scores(dice, prior, exact)
-            second, best = np.sort(scores.values)[-2:].tolist()
-            even = bool((scores.values == best).all())
+            lead = lead_among(scores.values.tolist(), self._chosen)
+            even = not np.ptp(scores.values)
             features = {
                 "adjacency": scores.adjacency.value,
                 "bound": _bound_of(scores.sensitivity),
                 "candidates": len(scores.values),
-                "lead in bounds": "all equal" if even else lead_of((best - second) / scores.sensitivity),
-                "lead in steps": "30 or more"
-                if best - second >= 30
-                else "10 or more"
-                if best - second >= 10
-                else "below 10",
+                "lead in bounds": "all equal" if even else lead_of(lead / scores.sensitivity),
+                "lead in steps": "30 or more" if lead >= 30 else "10 or more" if lead >= 10 else "below 10",
             } | ({"prior": "yes" if prior else "no"} if len(priors) > 1 else {})
-            given = self._prior(scores, prior)
-            drawn = [draw(scores, source, *given) for _ in range(3)]
+            again = partial(draw, prior, scores)
+            often = self._tests_leads and not is_certain(law)
+            drawn = [again(source) for _ in range(OFTEN if often else 3)]
             world = f"{scores.values.tolist()}, {scores!r}{', with a prior' if prior else ''}"
             pool.add(features, law, drawn, world)
             pool.note(TWICE, features, sum(p * p for p in law.values()), int(drawn[0] == drawn[1]), 1, world)
             if number % REPEATED == 0:
-                again = partial(lambda scores, given, source: draw(scores, source, *given), scores, given)
                 self._sources(pool, again, sum(p * p for p in law.values()), world)
         self._pool_follows(pool)
 
     def _open_scores(self, dice: Randomness, prior: bool, exact: bool) -> tuple[Scores, dict[Any, float]]:
-        """A random world with its law; one that leaves something to chance, where a few tries find it.
+        """A random world with its law; one that leaves something to chance, where a few tries or a search find it.
+
+        In one of four worlds where the tries found none, the law is left to be certain.
 
         Args:
             dice: For the world.
@@ -421,7 +469,7 @@ class _Mechanism:
         """
         least = max(2, self._chosen + 1)
         most = 12 if least == 2 else least + 3
-        for _ in range(6):
+        for _ in range(1 if self._tests_leads else 6):
             large = 16 << dice.below(17) if exact else 16
             bound = (1, 2, 15, 1 + dice.below(15), large)[dice.below(5)]
             reach = (1, bound, 2 * bound, 6 * bound)[dice.below(4)]
@@ -433,11 +481,11 @@ class _Mechanism:
             adjacency = ADJACENCIES[dice.below(len(ADJACENCIES))]
             squared = bound**2 * (1 + dice.below(2))
             scores = Scores(values - dice.below(9), sensitivity=bound, adjacency=adjacency, squared_l2=squared)
-            stated = self._law(scores, prior)
-            listed = stated.items() if isinstance(stated, Mapping) else enumerate(stated)
-            law: dict[Any, float] = {outcome: float(p) for outcome, p in listed}
-            if max(law.values()) < OPEN:
-                break
+            law = self._shares(scores, prior)
+            if not is_certain(law):
+                return scores, law
+        if dice.below(4) and (led := self._at_open_lead(scores, prior, OPEN_SHARES[dice.below(len(OPEN_SHARES))])):
+            return led, self._shares(led, prior)
         return scores, law
 
     # Noise on whole numbers
@@ -789,6 +837,14 @@ def _asked_of(question: tuple[Construction, Any]) -> str:
 def _uneven(chosen: int) -> tuple[int, ...]:
     """Votes for a few more candidates than are chosen."""
     return (6, 4, 3, 0, *range(1, chosen - 2))
+
+
+def _changed(counts: tuple[int, ...]) -> dict[Adjacency, list[tuple[int, ...]]]:
+    """What one vote that leaves or moves makes of counts of votes."""
+    places = range(len(counts))
+    gone = [tuple(c - (i == out) for i, c in enumerate(counts)) for out in places if counts[out]]
+    moved = [tuple(c + (i == into) for i, c in enumerate(less)) for less in gone for into in places]
+    return {adjacency: moved if adjacency is Adjacency.REPLACE_ONE else gone for adjacency in ADJACENCIES}
 
 
 def _votes_of(counts: Sequence[int], adjacency: Adjacency, bound: int = 1) -> Scores:

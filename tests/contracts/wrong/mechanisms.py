@@ -19,6 +19,7 @@ from sottovoce.mechanisms.gaussian import GaussianVector, NoisyVector, with_nois
 from sottovoce.mechanisms.laplace import Laplace
 from sottovoce.mechanisms.noisy_max import GaussianNoisyMax, LaplaceNoisyMax
 from sottovoce.mechanisms.permute_and_flip import PermuteAndFlip
+from sottovoce.mechanisms.propose_test_release import ProposeTestRelease
 from sottovoce.mechanisms.rounded_gaussian import RoundedGaussian
 from sottovoce.mechanisms.samplers.discrete_gaussian import sample_discrete_gaussian
 from sottovoce.mechanisms.samplers.discrete_laplace import sample_discrete_laplace
@@ -695,6 +696,158 @@ class FewCandidates(Exponential):
         if len(scores.values) > 50:
             raise ParameterError("scores", len(scores.values), "50 candidates at most")
         return super().select(scores, randomness)
+
+
+class PriorByAnotherName(Exponential):
+    """Draws with a fifth of the noise where there is a prior, which it calls otherwise than its law does."""
+
+    def select(self, scores: Scores, randomness: Randomness, weights=None) -> int:
+        return Exponential(self.epsilon * (1 if weights is None else 5)).select(scores, randomness, weights)
+
+
+class PriorWithoutAnnotations(PriorByAnotherName):
+    """The same without annotations."""
+
+    def select(self, scores, randomness, prior=None):
+        return super().select(scores, randomness, prior)
+
+
+class PriorByItsNameAlone(PriorByAnotherName):
+    """The same, of a prior that is given by its name alone."""
+
+    def select(self, scores: Scores, randomness: Randomness, *, log_prior=None) -> int:
+        return super().select(scores, randomness, log_prior)
+
+
+class PriorOfItsLawToo(PriorByAnotherName):
+    """The same, and its law states it, by a third name."""
+
+    def law(self, scores, prior=None):
+        return Exponential(self.epsilon * (1 if prior is None else 5)).law(scores, prior)
+
+
+class WhateverComes(Exponential):
+    """Hands on whatever comes: whether it takes a prior cannot be told."""
+
+    def select(self, *given):
+        return super().select(*given)
+
+
+class TwoMore(Exponential):
+    """Takes two things more, of which either may be a prior."""
+
+    def select(self, scores: Scores, randomness: Randomness, prior=None, weights=None) -> int:
+        return super().select(scores, randomness, prior)
+
+
+class PriorBesideAnother(Exponential):
+    """Right: takes a prior behind something else, by its usual name."""
+
+    def law(self, scores, exactly=True, log_prior=None):
+        return super().law(scores, log_prior)
+
+    def select(self, scores: Scores, randomness: Randomness, patience: int = 3, *, log_prior=None) -> int:
+        return super().select(scores, randomness, log_prior)
+
+
+class PriorWithoutLaw(PermuteAndFlip):
+    """Takes a prior where it draws, and states no law beside one."""
+
+    def select(self, scores: Scores, randomness: Randomness, prior=None) -> int:
+        return int(np.argmax(prior)) if prior is not None else super().select(scores, randomness)
+
+
+class HalfTest(ProposeTestRelease):
+    """Tests a lead with half of the noise."""
+
+    def told(self, scores):
+        return scores
+
+    def share(self, scores):
+        return Fraction(1, 2)
+
+    def release(self, scores: Scores, randomness: Randomness):
+        told = self.told(scores)
+        best, gap = self._best_and_gap(told)
+        variance = self.noise_variance(told.sensitivity) * self.share(scores) ** 2
+        noisy_gap = gap + sample_discrete_gaussian(variance, randomness)
+        return best if noisy_gap > self.threshold(told.sensitivity) else None
+
+
+class HalfTestAtSomeBounds(HalfTest):
+    """The same at sensitivities from 3 to 14 alone."""
+
+    def share(self, scores):
+        return Fraction(1, 2) if 3 <= scores.sensitivity <= 14 else Fraction(1)
+
+
+class DropTest(HalfTest):
+    """Tests a lead as if a unit moved half as much."""
+
+    def told(self, scores):
+        return Scores(scores.values, sensitivity=max(1, scores.sensitivity // 2), adjacency=scores.adjacency)
+
+    def share(self, scores):
+        return Fraction(1)
+
+
+class TwiceTest(DropTest):
+    """Tests a lead of scores that count twice."""
+
+    def told(self, scores):
+        return Scores(2 * scores.values, sensitivity=scores.sensitivity, adjacency=scores.adjacency)
+
+
+class TwiceTestWhenZeroed(TwiceTest):
+    """The same under zero-out alone."""
+
+    def told(self, scores):
+        return super().told(scores) if scores.adjacency is Adjacency.ZERO_OUT else scores
+
+
+class QuietTest(ProposeTestRelease):
+    """Law and draws have half of the noise that is charged, and the threshold of that noise."""
+
+    def noise_variance(self, sensitivity):
+        return super().noise_variance(sensitivity) / 4
+
+
+class QuietTestOfThree(ProposeTestRelease):
+    """The same where a unit moves three or more."""
+
+    def noise_variance(self, sensitivity):
+        return super().noise_variance(sensitivity) / (4 if sensitivity > 2 else 1)
+
+
+@dataclass(frozen=True)
+class SetOfASize(Checked, Mechanism):
+    """Right: tests the lead of several candidates, whose number is not called k, and releases them without order."""
+
+    sigma: float
+    size: int
+
+    @property
+    def test(self):
+        return ProposeTestRelease(self.sigma, 1e-6, self.size)
+
+    @property
+    def event(self):
+        return self.test.event
+
+    def law(self, scores: Scores):
+        return {released and frozenset(released): p for released, p in self.test.law(scores).items()}
+
+    def release(self, scores: Scores, randomness: Randomness):
+        released = self.test.release(scores, randomness)
+        return released and frozenset(released)
+
+
+class SetOfTwice(SetOfASize):
+    """The same of scores that count twice; the law does not say so."""
+
+    def release(self, scores: Scores, randomness: Randomness):
+        twice = Scores(2 * scores.values, sensitivity=scores.sensitivity, adjacency=scores.adjacency)
+        return super().release(twice, randomness)
 
 
 class HalfForEach(Laplace):

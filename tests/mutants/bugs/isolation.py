@@ -149,8 +149,8 @@ MUTANTS = [
         "a-prior-that-nobody-takes",
         "a mechanism whose draw takes no prior is asked with one, since the law above takes it",
         "testing/releases.py",
-        '    methods = [getattr(mechanism, "law", None), getattr(mechanism, name, None)]\n',
-        '    methods = [getattr(mechanism, "law", None)]\n',
+        "    if not of_law or not of_draw:\n        return None\n",
+        "    if not of_law:\n        return None\n    of_draw = of_draw or of_law\n",
         (f"{_ENTRIES}::test_a_right_entry_may_draw_by_a_plain_subclass_of_a_mechanism[FewCandidates]",),
     ),
     Mutant(
