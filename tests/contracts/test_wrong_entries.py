@@ -231,6 +231,7 @@ WHATEVER_DRAWS = [
 """Mistakes in scores, bounds and public rules that show without a law, or by one that no list names."""
 MECHANISMS = [
     (mechanisms.HalvedSensitivity(0.7), "neighbours", NEIGHBOURS),
+    (mechanisms.HalfWhereFine(0.7), "neighbours", NEIGHBOURS),
     (mechanisms.TooLittleNoise(0.7), "neighbours", NEIGHBOURS),
     (mechanisms.QuietSampler(0.7), "sampler", "do not follow its law"),
     (mechanisms.KeepsItsTable(0.7), "state", ALONE),

@@ -29,6 +29,7 @@ from sottovoce.testing.asked_alone import AskedAlone, others_taken
 from sottovoce.testing.claims import DELTA_SLACK, Claim, FloatArray, claim_of, excess, joined
 from sottovoce.testing.clusterings import asked_alone, check_clustering, clustered, points_of
 from sottovoce.testing.constructions import Construction, construction_of, hidden
+from sottovoce.testing.declared import declared_by
 from sottovoce.testing.draws import departs
 from sottovoce.testing.fingerprints import copied, fingerprint
 from sottovoce.testing.label_worlds import CHANGES, Change, seeded
@@ -134,10 +135,25 @@ def check_mechanism(
         problem = f"{kind.__name__} with another {' or '.join(lost)}, which an instance does not keep by this name"
         report.not_compared(f"{problem}, or a class does not take by it")
     alone = _asked_alone(construction, name, takes, report) if takes in TAKEN else None
-    _Mechanism(construction.make(), effort, report).check()
+    for made in (construction, *_at_other_choices(construction, report)):
+        _Mechanism(made.make(), effort, report).check()
     if alone is not None:
         alone.compare()
     return report
+
+
+def _at_other_choices(construction: Construction, report: Report) -> Iterator[Construction]:
+    """The same at every other choice that its class declares, one at a time; what is refused is listed."""
+    for option in declared_by(construction.kind):
+        now = construction.arguments.get(option.name)
+        for value in option.choices if option.name in construction.arguments else ():
+            if type(value) is type(now) and value == now:
+                continue
+            other = Construction(construction.kind, {**construction.arguments, option.name: value})
+            if other.is_made():
+                yield other
+            else:
+                report.refused.append(repr(other))
 
 
 def _asked_alone(construction: Construction, name: str, takes: Any, report: Report) -> AskedAlone:

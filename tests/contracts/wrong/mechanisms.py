@@ -983,3 +983,13 @@ class InOrder(Checked, Mechanism):
 
     def select(self, scores: Scores, randomness: Randomness):
         return OneShotTopK(self.epsilon, self.length).select(scores, randomness)
+
+
+@dataclass(frozen=True)
+class HalfWhereFine(Laplace):
+    """Half of the noise at a choice that its example does not make."""
+
+    fine: bool = False
+
+    def scale(self, counts):
+        return super().scale(counts) / (2 if self.fine else 1)

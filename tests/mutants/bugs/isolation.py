@@ -127,7 +127,15 @@ MUTANTS = [
         "testing/draw_tape.py",
         "            _OWN.setdefault((type(mechanism), *_made_with(mechanism)), mechanism)\n",
         "            _OWN.setdefault((type(mechanism),), mechanism)\n",
-        (f"{_ENTRIES}::test_a_wrong_answerer_is_noticed[WordsWithHalfWhereAdded-neighbours]",),
+        (f"{_ENTRIES}::test_a_wrong_answerer_is_noticed[WordsWithHalfWhereAdded--]",),
+    ),
+    Mutant(
+        "a-mechanism-at-its-example-alone",
+        "a mechanism is checked at the choices of its example alone",
+        "testing/mechanisms.py",
+        "    for made in (construction, *_at_other_choices(construction, report)):\n",
+        "    for made in (construction,):\n",
+        (f"{_ENTRIES}::test_a_wrong_mechanism_is_noticed[HalfWhereFine--]",),
     ),
     Mutant(
         "longer-texts-at-the-first-setting",
@@ -135,7 +143,7 @@ MUTANTS = [
         "testing/decoders.py",
         "            if plans and (self.full or accepted == len(plans)):\n",
         "            if plans and (self.full or (self.must_run and accepted == len(plans))):\n",
-        (f"{_ENTRIES}::test_a_wrong_decoder_is_noticed[HalfDistanceAtAChoice-sensitivity]",),
+        (f"{_ENTRIES}::test_a_wrong_decoder_is_noticed[HalfDistanceAtAChoice--]",),
     ),
     Mutant(
         "texts-of-two-tokens-at-the-first-setting",
@@ -143,7 +151,7 @@ MUTANTS = [
         "testing/decoders.py",
         "        return [(PRICES[0], 1), (PRICES[1], 2)]\n",
         "        return [(PRICES[0], 1), (PRICES[1], 2 if self.must_run else 1)]\n",
-        (f"{_ENTRIES}::test_a_wrong_decoder_is_noticed[OneTokenAtAChoice-neighbours]",),
+        (f"{_ENTRIES}::test_a_wrong_decoder_is_noticed[OneTokenAtAChoice--]",),
     ),
     Mutant(
         "a-prior-that-nobody-takes",

@@ -132,8 +132,8 @@ MUTANTS = [
         "an answer that was whole on the disk and not noted is drawn again",
         "answering/run.py",
         "        if standing is not None and not standing.left and account is not None:\n"
-        '            digest, isolated = hashlib.sha256(content).hexdigest(), Isolation(saved["isolation"]).holds\n'
-        "            account.mark_released([self.charge.id], {self.charge.id: digest}, isolated=isolated)\n",
+        "            digest = hashlib.sha256(content).hexdigest()\n"
+        "            account.mark_released([self.charge.id], {self.charge.id: digest}, isolated=isolation.holds)\n",
         "        if standing is not None and not standing.left and account is not None:\n            return None\n",
         (_RUNS + "test_what_was_whole_on_the_disk_is_what_leaves",),
     ),

@@ -560,8 +560,8 @@ MUTANTS = [
         "any-support-left",
         "the support is not held against what the ledger noted when it left",
         CERTIFICATE,
-        'return Check(what, str(detail.get("content")).split(" ")[-1] == self.content_sha256, "by its hash")',
-        'return Check(what, "content" in detail, "by its hash")',
+        'return parts[-1] == self.content_sha256, "by its hash"',
+        'return "content" in detail, "by its hash"',
         CERTIFICATES,
     ),
     Mutant(
