@@ -820,3 +820,23 @@ def test_answers_whose_note_of_the_model_cannot_be_written_are_on_stdout(tmp_pat
     with pytest.raises(InputError, match="cannot be written"):
         adds()
     assert [json.loads(line)["id"] for line in capfd.readouterr().out.splitlines()] == ["a", "b"]
+
+
+def test_the_note_of_another_run_that_took_the_name_is_not_written_over(tmp_path, capfd):
+    out, header, noted = tmp_path / "a.jsonl", tmp_path / "a.jsonl.run", []
+
+    def adds():
+        with sink(out) as first:
+            (tmp_path / "a.jsonl.partial").rename(tmp_path / "moved.partial")
+            with sink(out, run=Run({"method": "rnm"}, {"records": "b"})):
+                noted.append(header.read_bytes())
+                try:
+                    first.add([{"id": "a"}, {"id": "b"}], APART)
+                finally:
+                    noted.append(header.read_bytes())
+
+    with pytest.raises(InputError, match="cannot be written"):
+        adds()
+    assert noted[0] == noted[1]
+    assert not header.exists(), "the other run ended without an answer, and removed its own"
+    assert [json.loads(line)["id"] for line in capfd.readouterr().out.splitlines()] == ["a", "b"]

@@ -16,6 +16,7 @@ import os
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
+from functools import partial
 from pathlib import Path
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Final, final
@@ -254,7 +255,7 @@ class AnswerSink:
         if self._file is not None:
             try:
                 if self.isolation is not before:  # first: a row is never there with more said of it than was seen
-                    write_new(self._header, self._run.text(self.isolation), replaces=_is_run)
+                    write_new(self._header, self._run.text(self.isolation), replaces=partial(_is_of, self._run))
                 self._file.append(_lines(rows))
             except (OSError, InputError) as error:
                 self._put(rows)
@@ -500,7 +501,7 @@ class FinishedRun:
         Raises:
             InputError: It is so.
         """
-        if os.path.lexists(self._header) and not self._path.exists() and not self._is_same(self._header):
+        if os.path.lexists(self._header) and not self._path.exists() and not _is_of(self._run, self._header):
             raise InputError(
                 f"{self._header.name} belongs to the answers of another run, which came up meanwhile and are gone from "
                 "here. Move it to them and pass --resume. Nothing was charged."
@@ -530,19 +531,12 @@ class FinishedRun:
             InputError: The file beside is another one, or of another run, or cannot be written.
         """
         try:
-            write_new(self._header, self._text(content, isolation), replaces=self._is_same)
+            write_new(self._header, self._text(content, isolation), replaces=partial(_is_of, self._run))
         except InputError:
             raise InputError(
                 f"{self._header} came up meanwhile and is another file, or cannot be written. What was drawn is paid "
                 "and kept: move that file away, or make room, and pass --resume."
             ) from None
-
-    def _is_same(self, file: Path) -> bool:
-        try:
-            _require_same(file, self._run.text(), file, but=(_ANSWERS,))
-        except InputError:
-            return False
-        return _is_run(file)
 
     def rows(self) -> list[dict[str, Any]]:
         """The answers of the finished run.
@@ -616,6 +610,15 @@ def _read_run(file: Path) -> dict[str, dict[str, Any]] | None:
     if not isinstance(run, dict) or run.get(_HEADER) != FORMAT:
         return None
     return run if all(isinstance(run.get(part), dict) for part in ("public", "keyed")) else None
+
+
+def _is_of(run: Run, file: Path) -> bool:
+    """Whether a file is what such a run noted, of all its answers or before."""
+    try:
+        _require_same(file, run.text(), file, but=(_ANSWERS,))
+    except InputError:
+        return False
+    return _is_run(file)
 
 
 def isolation_noted(header: Path) -> Isolation | None:

@@ -71,6 +71,14 @@ MUTANTS = [
         ("tests/cli/test_runs.py::test_a_run_says_of_its_models_what_holds_for_every_answer",),
     ),
     Mutant(
+        "a-note-of-another-run-is-written-over",
+        "a run whose file was moved writes its note over that of the run that has its name now",
+        "cli/answers.py",
+        "self._run.text(self.isolation), replaces=partial(_is_of, self._run))\n",
+        "self._run.text(self.isolation), replaces=_is_run)\n",
+        ("tests/cli/test_runs.py::test_the_note_of_another_run_that_took_the_name_is_not_written_over",),
+    ),
+    Mutant(
         "isolation-of-today",
         "a finished run's summary says what its model says now",
         "cli/classify.py",
