@@ -586,9 +586,9 @@ class WordsWithHalf(FortyWordsCounted):
 
 @dataclass(frozen=True)
 class HalfWhereAdded(Laplace):
-    """Half of the noise where a unit comes or goes."""
+    """Half of the noise where a unit comes or goes, told by what is no declared choice."""
 
-    adjacency: Adjacency = Adjacency.REPLACE_ONE
+    adjacency: Any = None
 
     def scale(self, counts):
         return super().scale(counts) / (2 if self.adjacency is Adjacency.ADD_REMOVE else 1)

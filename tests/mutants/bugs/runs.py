@@ -145,7 +145,7 @@ MUTANTS = [
         "another-runs-note-replaced",
         "what says that another run is finished is replaced, and its answers are refused from then on",
         "cli/answers.py",
-        "not self._path.exists() and not self._is_same(self._header):",
+        "not self._path.exists() and not _is_of(self._run, self._header):",
         "False:",
         (_ANSWERS + "test_a_run_that_another_one_finished_before_is_refused_and_leaves_what_says_of_which_run_it_is",),
     ),
