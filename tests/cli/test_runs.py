@@ -768,10 +768,11 @@ def told(desk, *flags):
     return summary["isolation"], summary["spent"]["epsilon_each"], summary["statement"]
 
 
-@pytest.mark.cases(9)
+@pytest.mark.cases(4)
 def test_a_run_says_of_its_models_what_holds_for_every_answer(desk, monkeypatch):
     ends = Isolation.BY_CONSTRUCTION, Isolation.NOT_VERIFIED
-    for number, (at, then) in enumerate(itertools.product((Isolation.ASSERTED, *ends), repeat=2)):
+    pairs = [*itertools.permutations(ends), *itertools.permutations((Isolation.ASSERTED, ends[0]))]
+    for number, (at, then) in enumerate(pairs):
         desk.given |= {"--out": f"{number}.jsonl", "--ledger": f"{number}.db"}
         desk.write(
             "private.jsonl", [{"text": f"note {number} {i}", "label": LABELS.split(",")[i % 2]} for i in range(6)]
