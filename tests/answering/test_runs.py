@@ -5,6 +5,7 @@ How often something was drawn is counted outside the ledger.
 
 from __future__ import annotations
 
+import hashlib
 import json
 import os
 import shutil
@@ -19,7 +20,7 @@ from answering.worlds_of_answers import is_rehearsal, rows
 from sottovoce.answering.run import _Place
 from sottovoce.answering.session import PrivateAnswers
 from sottovoce.cli import run
-from sottovoce.cli.answers import FinishedRun
+from sottovoce.cli.answers import FinishedRun, Run
 from sottovoce.experts.written import WrittenEnsemble
 from sottovoce.files import run_folder
 from sottovoce.files.checkpoint import Checkpoint
@@ -742,3 +743,67 @@ def failing_at(question):
 
 def is_of_an_expert(request):
     return any("private" in shot for shot, _ in request.shots)
+
+
+def test_answers_on_stdout_say_of_their_writer_what_holds_for_all(place, monkeypatch, capsys):
+    original = PrivateAnswers.finish
+
+    def proving(answers, drawn):
+        answers.writer.isolation = Isolation.BY_CONSTRUCTION
+        return original(answers, drawn)
+
+    made = FakeWriter.__init__
+    asserted = {"isolation": Isolation.ASSERTED}
+    monkeypatch.setattr(FakeWriter, "__init__", lambda self, *a, **k: made(self, *a, **{**k, **asserted}))
+    monkeypatch.setattr(PrivateAnswers, "finish", proving)
+    words = command("--json")
+    del words[words.index("--out") : words.index("--out") + 2]
+    assert run(words) == 0
+    told = json.loads(capsys.readouterr().out)
+    assert told["isolation"] == Isolation.ASSERTED.value
+    assert Isolation.ASSERTED.words in told["statement"]
+
+
+def test_what_a_finished_run_noted_of_its_model_is_not_forgotten(place):
+    noted = FinishedRun(Path("answers.jsonl"), Run({"method": "ksa"}, {"records": "a"}))
+    noted.note(b"rows", Isolation.TESTED)
+    noted.note(b"rows", None)
+    assert noted.isolation is Isolation.TESTED
+    noted.note(b"rows", Isolation.BY_CONSTRUCTION)
+    assert noted.isolation is Isolation.TESTED
+
+
+@pytest.mark.parametrize("content", [b"[" * 10_000, b"[1]", b"{}", b'{"isolation": "nonsense", "release_id": "a"}'])
+def test_a_changed_folder_of_free_answers_is_told(content, place, capsys):
+    free = [word for word in command() if word not in ("--private", "private.jsonl")]
+    free[free.index("--method") + 1] = "public-shots"
+    free = [word for place_, word in enumerate(free) if not is_of_records(free, place_)]
+
+    def work():
+        Fuse(PrivateAnswers, "finish", after=False).arm()
+        run(free)
+
+    assert in_a_child(work) == -signal.SIGKILL
+    folder = Path("answers.jsonl.partial")
+    run_id = json.loads((folder / "run.json").read_text())["kept"]["run"]
+    seal = hashlib.sha256(f"{run_id}-1 {hashlib.sha256(content).hexdigest()}".encode()).hexdigest()
+    (folder / "round-1").write_bytes(seal.encode() + content)
+    capsys.readouterr()
+    assert run([*free, "--resume"]) == 2
+    assert "Answer 1 in the folder of this run was changed" in capsys.readouterr().err
+
+
+def is_of_records(words, place):
+    """Whether an option, or what is given for it, says how records are read or charged."""
+    of_records = (
+        "-o",
+        "--ledger",
+        "--budget",
+        "--epsilon",
+        "--delta",
+        "--experts",
+        "--shots",
+        "--adjacency",
+        "--caller",
+    )
+    return words[place] in of_records or (place > 0 and words[place - 1] in of_records)

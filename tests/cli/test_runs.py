@@ -22,7 +22,7 @@ from sottovoce.files import partial as partial_file
 from sottovoce.models.base import Isolation, weakest
 from sottovoce.models.fake import FakeScorer, one_shot
 from sottovoce.release import RELEASE_ID_BYTES, Release, longest_rows
-from sottovoce.session import BATCH
+from sottovoce.session import BATCH, PrivateICL
 from sottovoce.terminal import json_text
 
 LABELS = "billing,fraud"
@@ -809,35 +809,100 @@ def test_a_run_of_an_earlier_build_is_resumed_whatever_it_noted_of_its_model(iso
     assert desk.charges() == BATCH + 2 * 4, "the second batch was charged before it stopped"
 
 
-def test_answers_whose_note_of_the_model_cannot_be_written_are_on_stdout(tmp_path, capfd, monkeypatch):
-    whole = tmp_path / "a.jsonl.run"
+@pytest.mark.cases(4)
+@pytest.mark.parametrize("there", ["a folder", "a file", "another run", "a link"])
+def test_a_note_that_cannot_be_written_is_found_before_the_charge(there, desk, monkeypatch):
+    whole = PrivateICL.batches
 
-    def adds():
-        with sink(tmp_path / "a.jsonl") as first:
-            whole.unlink()
-            whole.mkdir()
-            first.add([{"id": "a"}, {"id": "b"}], APART)
+    def batches(session, *given, **named):
+        for number, batch in enumerate(whole(session, *given, **named)):
+            session.model.isolation = Isolation.ASSERTED
+            if number == 0:
+                desk.header.rename(desk.folder / "kept.run")
+                put(there, desk)
+            yield batch
 
-    with pytest.raises(InputError, match="cannot be written"):
-        adds()
-    assert [json.loads(line)["id"] for line in capfd.readouterr().out.splitlines()] == ["a", "b"]
+    monkeypatch.setattr(PrivateICL, "batches", batches)
+    code, out, err = desk.run()
+    assert (code, desk.charges(), out) == (2, BATCH, "")
+    assert "is another file now, or cannot be written. Nothing more was charged" in err
+    assert len(desk.partial.read_text().splitlines()) == BATCH
+    assert is_put(there, desk)
+    monkeypatch.setattr(PrivateICL, "batches", whole)
+    desk.header.rmdir() if there == "a folder" else desk.header.unlink()
+    (desk.folder / "kept.run").rename(desk.header)
+    assert desk.run("--resume")[0] == 0
+    assert desk.charges() == BATCH + 4
 
 
-def test_the_note_of_another_run_that_took_the_name_is_not_written_over(tmp_path, capfd):
+def put(there, desk):
+    if there == "a folder":
+        desk.header.mkdir()
+    elif there == "a link":
+        desk.header.symlink_to(desk.folder / "kept.run")
+    else:
+        noted = json.loads((desk.folder / "kept.run").read_text())
+        other = json.dumps({**noted, "public": {**noted["public"], "questions": 3}})
+        desk.header.write_text("my own notes" if there == "a file" else other)
+
+
+def is_put(there, desk):
+    if there in ("a folder", "a link"):
+        return desk.header.is_dir() if there == "a folder" else desk.header.is_symlink()
+    return "my own notes" in desk.header.read_text() or json.loads(desk.header.read_text())["public"]["questions"] == 3
+
+
+@pytest.mark.cases(2)
+def test_what_was_seen_behind_the_last_read_is_noted_where_it_can_be_and_the_answers_are_there(desk, monkeypatch):
+    whole = AnswerSink.add
+
+    def settling(one, rows, isolation):
+        whole(one, rows, Isolation.TESTED if len(rows) < BATCH else isolation)
+
+    monkeypatch.setattr(AnswerSink, "add", settling)
+    assert told(desk)[0] == told(desk, "--resume")[0] == Isolation.TESTED.value
+    desk.given["--out"] = "other.jsonl"
+    monkeypatch.setattr("sottovoce.cli.answers.AnswerSink._note", refusing(AnswerSink._note))
+    code, _, err = desk.run()
+    assert (code, len((desk.folder / "other.jsonl").read_text().splitlines())) == (0, BATCH + 4)
+    assert "does not note what was seen of the model: tested, not proven" in err
+
+
+def refusing(note):
+    def noting(one, isolation):
+        if isolation is Isolation.TESTED and len(one.rows) == BATCH + 4:
+            raise InputError("no room")
+        note(one, isolation)
+
+    return noting
+
+
+def test_a_run_that_ends_without_answers_removes_no_file_but_its_own_note(tmp_path):
+    header = tmp_path / "a.jsonl.run"
+
+    def ends():
+        with sink(tmp_path / "a.jsonl"):
+            header.write_text("my own notes")
+            raise InputError("the budget is spent")
+
+    with pytest.raises(InputError, match="spent"):
+        ends()
+    assert header.read_text() == "my own notes"
+
+
+def test_the_note_of_another_run_that_took_the_name_is_not_written_over(tmp_path):
     out, header, noted = tmp_path / "a.jsonl", tmp_path / "a.jsonl.run", []
 
-    def adds():
+    def pays():
         with sink(out) as first:
             (tmp_path / "a.jsonl.partial").rename(tmp_path / "moved.partial")
             with sink(out, run=Run({"method": "rnm"}, {"records": "b"})):
                 noted.append(header.read_bytes())
                 try:
-                    first.add([{"id": "a"}, {"id": "b"}], APART)
+                    first.make_room([{"id": "a"}, {"id": "b"}], APART)
                 finally:
                     noted.append(header.read_bytes())
 
-    with pytest.raises(InputError, match="cannot be written"):
-        adds()
+    with pytest.raises(InputError, match="is another file now"):
+        pays()
     assert noted[0] == noted[1]
-    assert not header.exists(), "the other run ended without an answer, and removed its own"
-    assert [json.loads(line)["id"] for line in capfd.readouterr().out.splitlines()] == ["a", "b"]

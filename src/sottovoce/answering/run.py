@@ -32,6 +32,8 @@ from sottovoce.tasks import Query
 
 _SEAL: Final = 64
 """Characters in front of what was drawn."""
+_CHANGED: Final = (ValueError, KeyError, TypeError, RecursionError)
+"""What is raised by a saved answer that is none."""
 _LOST: Final = "make room and pass --resume, which charges this answer again: it was drawn"
 
 
@@ -127,7 +129,10 @@ class AnswerRun:
         ]
 
     def isolation(self, checkpoint: Checkpoint) -> Isolation | None:
-        """What can be said of the model for all answers that are whole in the folder; ``None`` where none is."""
+        """What can be said of the model for all answers that are whole in the folder; ``None`` where none is, or where
+        answers are free."""
+        if not self.answers.charges:
+            return None
         drawn = [json.loads(whole) for _, _, whole in self._found(checkpoint) if whole is not None]
         return weakest(Isolation(saved["isolation"]) for saved in drawn) if drawn else None
 
@@ -240,7 +245,7 @@ class AnswerRun:
         """An answer that was drawn before: it is the draw that leaves."""
         try:
             drawn = self.answers.restored(query, saved)
-        except (ValueError, KeyError, TypeError):  # of free answers, whose seal has no key
+        except _CHANGED:  # of free answers, whose seal has no key
             raise _changed(place.charge.number) from None
         plan = self.answers.plan(self._epsilon, self._delta, drawn.public)
         return self._release(place, drawn, plan)
@@ -324,7 +329,7 @@ class _Place:
         try:
             saved = dict(json.loads(content))
             self.release_id, isolation = str(saved["release_id"]), Isolation(saved["isolation"])
-        except (ValueError, KeyError, TypeError):
+        except _CHANGED:
             raise _changed(self.charge.number) from None
         if standing is not None and not standing.left and account is not None:
             digest = hashlib.sha256(content).hexdigest()
@@ -334,7 +339,10 @@ class _Place:
     def answer(self) -> str | None:
         """The answer that was made before, where it is whole on the disk."""
         saved = self._unsealed(self._answer)
-        return None if saved is None else saved.decode("utf-8")
+        try:
+            return None if saved is None else saved.decode("utf-8")
+        except _CHANGED:
+            raise _changed(self.charge.number) from None
 
     def keep_answer(self, value: str) -> None:
         """Saves the answer; made anew, it could be another one."""

@@ -635,7 +635,7 @@ def _print_answers(
                 ids, run.answers.answers(run.questions, epsilon=price, delta=delta), strict=True
             ):
                 rows.append(_row_of(release, row_id, command))
-                run.last_terms = release.terms
+                run.last_terms = release.terms.under(run.last_terms.isolation) if run.last_terms else release.terms
                 if not hold:
                     put(rows[-1])
                 bar.update(doing, advance=1)

@@ -200,6 +200,7 @@ class AnswerSink:
         self.rows: list[dict[str, Any]] = []
         self.finished = False
         self.isolation: Isolation | None = None
+        self._noted: Isolation | None = None
         self._run, self._hold, self._ids, self._fits = run, hold, ids, fits
         self._waiting = 0
         self._found = False
@@ -210,7 +211,7 @@ class AnswerSink:
         self._partial, self._header = (self._path.with_name(self._path.name + end) for end in (PARTIAL, RUN))
         try:
             self._open(run.text(), resume=resume)
-            self.isolation = isolation_noted(self._header)
+            self.isolation = self._noted = isolation_noted(self._header)
         except OSError as error:
             self._close()
             raise InputError(f"{out} cannot be written ({error.strerror}). Nothing was charged.") from None
@@ -218,23 +219,32 @@ class AnswerSink:
             self._close()
             raise
 
-    def make_room(self, longest: Sequence[Mapping[str, Any]]) -> None:
+    def make_room(self, longest: Sequence[Mapping[str, Any]], isolation: Isolation) -> None:
         """Takes up room for answers that are paid for next, which ``add`` gives back for them.
 
         Whether paid answers can be written must not follow from what was drawn, and what has no room is not paid for.
+        What the model says is noted now, too: once the answers are paid for, nothing else is written than they.
 
         Args:
             longest: Rows as long as any that these answers can have.
+            isolation: What the model says before it reads records for them.
 
         Raises:
-            InputError: There is no room.
+            InputError: There is no room, or what is noted of the run cannot be written.
         """
         if self._file is not None:
+            more = "more " if self._found or self.rows else ""  # a run can be killed behind its first charge
+            try:
+                self._note(self._together(isolation))
+            except (OSError, InputError):
+                raise InputError(
+                    f"{self._header} is another file now, or cannot be written. Nothing {more}was charged; move that "
+                    f"file away, or make room{' and pass --resume' if self.rows else ''}."
+                ) from None
             size = len(_lines(longest))
             try:
                 self._file.take_up(size)
             except OSError as error:
-                more = "more " if self._found or self.rows else ""  # a run can be killed behind its first charge
                 raise InputError(
                     f"{self._partial.parent} has no room for {size} bytes of answers ({error.strerror}). Nothing {more}"
                     f"was charged; make room{' and pass --resume' if self.rows else ''}."
@@ -248,26 +258,44 @@ class AnswerSink:
             rows: The answers.
             isolation: What was seen of the model once it had read records for them.
         """
-        from sottovoce.models.base import weakest
-
-        before = self.isolation
-        self.isolation = weakest([isolation, before or isolation])
+        self.isolation = self._together(isolation)
         if self._file is not None:
             try:
-                if self.isolation is not before:  # first: a row is never there with more said of it than was seen
-                    write_new(self._header, self._run.text(self.isolation), replaces=partial(_is_of, self._run))
                 self._file.append(_lines(rows))
-            except (OSError, InputError) as error:
+            except OSError as error:
                 self._put(rows)
-                reason = getattr(error, "strerror", None) or error
                 raise InputError(
-                    f"{self._partial} cannot be written ({reason}); the last {len(rows)} answers were paid and are on "
-                    "stdout. Those of them that are not in a file are charged again where they are asked again."
+                    f"{self._partial} cannot be written ({error.strerror}); the last {len(rows)} answers were paid "
+                    "and are on stdout. Those of them that are not in a file are charged again where they are asked "
+                    "again."
                 ) from None
         elif not self._hold:
             self._put(rows)
         self._waiting = 0
         self.rows.extend(rows)
+
+    def _together(self, isolation: Isolation) -> Isolation:
+        """What can be said for all answers, where this is said for the last ones."""
+        from sottovoce.models.base import weakest
+
+        return weakest([isolation, self.isolation or isolation])
+
+    def _note(self, isolation: Isolation) -> None:
+        """Notes what can be said of the model for all answers, where that is less than was noted."""
+        if isolation is not self._noted:
+            write_new(self._header, self._run.text(isolation), replaces=partial(_is_of, self._run))
+            self._noted = isolation
+
+    def _note_or_say(self) -> None:
+        """Notes what was seen of the model as it read the last records; the answers are in their place without it."""
+        if self.isolation is not None and self.isolation is not self._noted:
+            try:
+                self._note(self.isolation)
+            except (OSError, InputError):
+                say(
+                    f"{self._header} is another file now, or cannot be written. It does not note what was seen of the "
+                    f"model: {self.isolation.value}."
+                )
 
     def __enter__(self) -> AnswerSink:
         return self
@@ -299,13 +327,15 @@ class AnswerSink:
             return
         try:
             if kind is None:
+                self._note_or_say()
                 self._finish_or_say(self._file)
             elif not self._file.is_empty:  # whatever is in the list: an interruption may come before it is there
                 self._say_kept()
             elif self._file.is_at(self._partial):
                 # First what says of which run it is: once the partial file is gone, another run may have the name.
                 with suppress(OSError):  # a later run finds both; what ended this one is what is told
-                    self._header.unlink(missing_ok=True)
+                    if _is_of(self._run, self._header):  # it can be another file by now
+                        self._header.unlink(missing_ok=True)
                     self._file.remove()
         finally:
             self._close()
@@ -530,8 +560,12 @@ class FinishedRun:
         Raises:
             InputError: The file beside is another one, or of another run, or cannot be written.
         """
+        from sottovoce.models.base import weakest
+
+        known = [each for each in (isolation, self.isolation) if each is not None]
         try:
-            write_new(self._header, self._text(content, isolation), replaces=partial(_is_of, self._run))
+            text = self._text(content, weakest(known) if known else None)
+            write_new(self._header, text, replaces=partial(_is_of, self._run))
         except InputError:
             raise InputError(
                 f"{self._header} came up meanwhile and is another file, or cannot be written. What was drawn is paid "

@@ -151,7 +151,8 @@ def classify(
             batches = session.batches([fields[row_id] for row_id in waiting], epsilon=price, delta=slack)
             for first in range(0, len(waiting), BATCH):
                 ids = waiting[first : first + BATCH]
-                sink.make_room(longest_rows(ids, session.terms(price, slack), the_task.labels))
+                now = session.terms(price, slack)
+                sink.make_room(longest_rows(ids, now, the_task.labels), now.isolation)
                 releases = next(batches)  # charges them
                 rows = [release.as_row(row_id) for row_id, release in zip(ids, releases, strict=True)]
                 sink.add(rows, releases[0].terms.isolation)
