@@ -35,8 +35,7 @@ class AnyLaw(Exponential):
     ("mechanism", "law", "draw"),
     [
         (Exponential, "log_prior", "log_prior"),
-        (mechanisms.PriorByAnotherName, "log_prior", "weights"),
-        (mechanisms.PriorOfItsLawToo, "prior", "weights"),
+        (mechanisms.TwoMore, "log_prior", "prior"),
         (mechanisms.PriorBesideAnother, "log_prior", "log_prior"),
         (Static, "weights", "weights"),
     ],
@@ -55,7 +54,9 @@ def test_there_is_no_prior_where_one_of_both_takes_nothing_besides(mechanism):
     ("mechanism", "reason"),
     [
         (mechanisms.WhateverComes, r"whether its select takes a public prior, among \*given"),
-        (mechanisms.TwoMore, "whether its select takes a public prior, among prior, weights"),
+        (mechanisms.PriorByAnotherName, "whether its select takes a public prior, among weights"),
+        (mechanisms.PriorOfItsLawToo, "whether its select takes a public prior, among weights"),
+        (mechanisms.LawWithDigits, "whether its law takes a public prior, among digits"),
         (AnyLaw, r"whether its law takes a public prior, among \*given, \*\*named"),
     ],
 )

@@ -231,8 +231,9 @@ WHATEVER_DRAWS = [
 """Mistakes in scores, bounds and public rules that show without a law, or by one that no list names."""
 MECHANISMS = [
     (mechanisms.HalvedSensitivity(0.7), "neighbours", NEIGHBOURS),
-    (mechanisms.HalfWhereFine(0.7), "neighbours", NEIGHBOURS),
     (mechanisms.TooLittleNoise(0.7), "neighbours", NEIGHBOURS),
+    (mechanisms.OneByChanceWithHalf(sigma=2.0, failure_delta=1e-6, k=1), "neighbours", NEIGHBOURS),
+    (mechanisms.OneByChanceDrawnWithHalf(sigma=2.0, failure_delta=1e-6, k=1), "sampler", "do not follow its law"),
     (mechanisms.QuietSampler(0.7), "sampler", "do not follow its law"),
     (mechanisms.KeepsItsTable(0.7), "state", ALONE),
     (mechanisms.KeepsItsLaw(0.7), "state", ALONE),
@@ -260,19 +261,15 @@ MECHANISMS = [
     (mechanisms.QuietWhenZeroed(0.7), "neighbours", "zero-out"),
     (mechanisms.QuietWithPrior(0.7), "neighbours", "with a prior"),
     (mechanisms.QuietDrawsWithPrior(0.7), "sampler", "with a prior"),
-    (mechanisms.PriorByAnotherName(0.7), "sampler", "with a prior"),
+    (mechanisms.PriorByAnotherName(0.7), "drive", "whether its select takes a public prior, among weights"),
     (mechanisms.PriorWithoutAnnotations(0.7), "sampler", "with a prior"),
     (mechanisms.PriorByItsNameAlone(0.7), "sampler", "with a prior"),
-    (mechanisms.PriorOfItsLawToo(0.7), "neighbours", "with a prior"),
+    (mechanisms.PriorOfItsLawToo(0.7), "drive", "whether its select takes a public prior, among weights"),
+    (mechanisms.LawWithDigits(0.7), "drive", "whether its law takes a public prior, among digits; name the prior"),
     (
         mechanisms.WhateverComes(0.7),
         "drive",
         r"its select takes a public prior, among \*given; name the prior log_prior",
-    ),
-    (
-        mechanisms.TwoMore(0.7),
-        "drive",
-        "its select takes a public prior, among prior, weights; name the prior log_prior",
     ),
     *((mechanisms.HalfTest(2.0, 1e-6, k), "sampler", "do not follow its law") for k in (1, 2, 3)),
     *((mechanisms.DropTest(2.0, 1e-6, k), "sampler", "(?s)do not follow its law.*replace-one") for k in (1, 2, 3)),
@@ -372,6 +369,8 @@ ANSWERERS = [
     (answerers.BlankIsGone, "sensitivity", "(?s)told a sensitivity of 1, and scores move by 2.*zero-out, all, 4"),
     pytest.param(answerers.BlankIsGoneAtAChoice, "sensitivity", "(?s)by 4.*zero-out, all, 4", marks=pytest.mark.slow),
     pytest.param(answerers.WordsWithHalf, "neighbours", "a mechanism of its own, HalfForEach", marks=pytest.mark.slow),
+    pytest.param(answerers.WordsWithHalfForADrop, "neighbours", "own, HalfForADrop", marks=pytest.mark.slow),
+    pytest.param(answerers.WordsWithHalfWhereSmall, "neighbours", "own, HalfWhereSmall", marks=pytest.mark.slow),
     pytest.param(answerers.WordsWithHalfWhereAdded, "neighbours", "of its own, HalfWhereAdded", marks=pytest.mark.slow),
     pytest.param(
         answerers.TwoAtMost, "sensitivity", "(?s)told a sensitivity of 2, and scores move by 4", marks=pytest.mark.slow
@@ -558,6 +557,7 @@ RIGHT = [
     StabilityHistogram(epsilon=0.05, failure_delta=0.01),
     pytest.param(StabilityHistogram(epsilon=0.001, failure_delta=1e-6), marks=pytest.mark.slow),
     mechanisms.HoldsAnArray(),
+    mechanisms.OneByChance(sigma=2.0, failure_delta=1e-6, k=2),
     mechanisms.EachCountItsShare(),
     made(DPM, levels=(Level(kappa=0.4, count_rho=2.0),) * 2, sum_rho=4.0),
     made(DPM, adjacency=Adjacency.ADD_REMOVE, centres="projected", axes="in turn"),
@@ -798,6 +798,22 @@ def test_what_a_mechanism_refuses_of_what_is_public_is_listed(right, refused):
     assert len(check_mechanism(right).refused) == refused
 
 
+@pytest.mark.parametrize("wrong", [mechanisms.HalfWhereFine, mechanisms.HalfInAForm], ids=name)
+def test_a_mechanism_that_is_wrong_at_another_choice_than_its_example_makes_is_noticed(wrong):
+    with pytest.raises(ContractError) as caught:
+        check_mechanism(wrong, example={"epsilon": 0.7})
+    assert caught.value.contract == "neighbours"
+    assert check_mechanism(wrong(0.7)).passed, "an instance is checked as it is"
+
+
+@pytest.mark.cases(1)
+@pytest.mark.parametrize(
+    ("right", "refused"), [(mechanisms.OfEitherNoise, 1), (mechanisms.NamedForCheckers, 0)], ids=name
+)
+def test_a_choice_that_needs_another_number_too_is_listed(right, refused):
+    assert len(check_mechanism(right, example={"epsilon": 0.7}).refused) == refused
+
+
 @pytest.mark.cases(5)
 @pytest.mark.parametrize(("wrong", "contract", "reason"), FITTERS, ids=name)
 def test_a_wrong_fitter_is_noticed(wrong, contract, reason):
@@ -941,9 +957,10 @@ def test_a_right_test_of_a_lead_may_call_the_number_that_it_chooses_as_it_likes(
 
 @pytest.mark.slow
 def test_a_right_mechanism_may_take_a_prior_beside_something_else():
-    told = check_mechanism(mechanisms.PriorBesideAnother(0.7))
-    assert told.passed
-    assert not told.uncompared
+    for right in (mechanisms.PriorBesideAnother(0.7), mechanisms.TwoMore(0.7)):
+        told = check_mechanism(right)
+        assert told.passed
+        assert [words.partition(" beside ")[0] for words in told.uncompared] == [f"select of {right!r}"]
 
 
 @pytest.mark.slow

@@ -10,11 +10,13 @@ Guarantee   A draw by anything but a registered mechanism is not noted. It shows
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, fields, is_dataclass, replace
 from enum import Enum
 from functools import cache, wraps
+from operator import itemgetter
 from typing import Any, Final, final
 from zlib import crc32
 
@@ -31,7 +33,8 @@ from sottovoce.testing.releases import release_of
 
 AGGREGATES: Final = (Scores, VectorSum, Counts, ItemCounts)
 _OWN: Final[dict[tuple[Any, ...], Mechanism]] = {}
-"""Mechanisms that drew while a tape ran and are not the package's registered ones: one for each kind of parameters."""
+"""Mechanisms that drew while a tape ran and are not the package's registered ones: for every adjacency that they drew
+under one of each kind of parameters."""
 
 
 @final
@@ -276,12 +279,15 @@ def _shipped() -> frozenset[type[Mechanism]]:
     return frozenset(cls for cls, _ in registered().values() if cls.__module__.startswith("sottovoce."))
 
 
-def own_mechanisms() -> list[Mechanism]:
-    """Mechanisms that drew since this was asked last and whose contract nothing else checks: of each class one for
-    every adjacency, word, truth and whole number that it was made with, whatever its other numbers are."""
-    found = [*_OWN.values()]
+def own_mechanisms() -> dict[type[Mechanism], list[Mechanism]]:
+    """Mechanisms that drew since this was asked last and whose contract nothing else checks, by their class: for every
+    adjacency that it drew under, in turn, one of each word, truth, choice and whole number that it was made with."""
+    ranks, found = Counter[tuple[Any, ...]](), dict[type[Mechanism], list[tuple[int, Mechanism]]]()
+    for (kind, relation, *_), mechanism in _OWN.items():
+        found.setdefault(kind, []).append((ranks[kind, relation], mechanism))
+        ranks[kind, relation] += 1
     _OWN.clear()
-    return found
+    return {kind: [each for _, each in sorted(ranked, key=itemgetter(0))] for kind, ranked in found.items()}
 
 
 def is_noted(mechanism: Any) -> bool:
@@ -302,7 +308,8 @@ def _through(tape: Tape, method: Callable[..., Any]) -> Callable[..., Any]:
     def noted(mechanism: Any, *given: Any, **named: Any) -> Any:
         first, *others = (*given, *named.values())
         if type(mechanism) not in _shipped():
-            _OWN.setdefault((type(mechanism), *_made_with(mechanism)), mechanism)
+            relation = getattr(first, "adjacency", named.get("adjacency"))
+            _OWN.setdefault((type(mechanism), relation, *_made_with(mechanism)), mechanism)
         if not isinstance(first, AGGREGATES):
             return tape.started(method, mechanism, *given, **named)
         return tape.draw(method, mechanism, first, *others)
@@ -311,9 +318,20 @@ def _through(tape: Tape, method: Callable[..., Any]) -> Callable[..., Any]:
 
 
 def _made_with(mechanism: Mechanism) -> Iterator[tuple[str, Any]]:
-    """Arguments of a mechanism without its fractional numbers, of which a price is made."""
-    for name, value in construction_of(mechanism)[0].arguments.items():
-        yield name, value if isinstance(value, bool | int | str | Enum | None) else type(value)
+    """What a mechanism is made with, without fractional numbers, of which a price is made."""
+    known = {**construction_of(mechanism)[0].arguments, **getattr(mechanism, "__dict__", {})}
+    for name, value in known.items():
+        yield name, _without_fractions(value)
+
+
+def _without_fractions(value: Any) -> Any:
+    if isinstance(value, bool | int | str | Enum | None):
+        return value
+    if type(value) in (tuple, list):
+        return (type(value), *map(_without_fractions, value))
+    if is_dataclass(value) and not isinstance(value, type):
+        return (type(value), *(_without_fractions(getattr(value, each.name, None)) for each in fields(value)))
+    return type(value)
 
 
 def _answering(tape: Tape, above: Callable[..., bool]) -> Callable[..., bool]:

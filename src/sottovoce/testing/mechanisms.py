@@ -18,7 +18,7 @@ from typing import Any, Final, final
 
 import numpy as np
 
-from sottovoce.errors import InputError
+from sottovoce.errors import InputError, SottoError
 from sottovoce.mechanisms.base import LEAST, Mechanism, log_law
 from sottovoce.privacy.aggregates import Counts, ItemCounts, Scores, VectorSum
 from sottovoce.privacy.points import PrivatePoints
@@ -29,7 +29,7 @@ from sottovoce.testing.asked_alone import AskedAlone, others_taken
 from sottovoce.testing.claims import DELTA_SLACK, Claim, FloatArray, claim_of, excess, joined
 from sottovoce.testing.clusterings import asked_alone, check_clustering, clustered, points_of
 from sottovoce.testing.constructions import Construction, construction_of, hidden
-from sottovoce.testing.declared import declared_by
+from sottovoce.testing.declared import declared_by, inner_choices
 from sottovoce.testing.draws import departs
 from sottovoce.testing.fingerprints import copied, fingerprint
 from sottovoce.testing.label_worlds import CHANGES, Change, seeded
@@ -54,6 +54,8 @@ OPEN_SHARES: Final = (0.0, 0.1, 0.2, 0.5, 0.8, 0.9, 1.0)
 """Of leads that are searched for, from rarely passed to mostly passed; missing noise shows on either side."""
 OFTEN: Final = 12
 """Draws of such a world of a pool; other worlds have three."""
+LITTLE: Final = 0.02
+"""By so much the law of a mechanism that tests leads moves where one is as long as a vote weighs."""
 MOSTLY: Final = 0.875
 """Of the lead at which it is drawn most often: four times of five it passes."""
 SHIFTS: Final = (1, 2, 3, 5, 20)
@@ -135,7 +137,8 @@ def check_mechanism(
         problem = f"{kind.__name__} with another {' or '.join(lost)}, which an instance does not keep by this name"
         report.not_compared(f"{problem}, or a class does not take by it")
     alone = _asked_alone(construction, name, takes, report) if takes in TAKEN else None
-    for made in (construction, *_at_other_choices(construction, report)):
+    others = _at_other_choices(construction, report) if isinstance(mechanism, type) else ()
+    for made in (construction, *others):
         _Mechanism(made.make(), effort, report).check()
     if alone is not None:
         alone.compare()
@@ -143,17 +146,35 @@ def check_mechanism(
 
 
 def _at_other_choices(construction: Construction, report: Report) -> Iterator[Construction]:
-    """The same at every other choice that its class declares, one at a time; what is refused is listed."""
-    for option in declared_by(construction.kind):
-        now = construction.arguments.get(option.name)
-        for value in option.choices if option.name in construction.arguments else ():
+    """The same at every other choice that its class declares, one at a time; what is refused is listed.
+
+    A clustering is made for one adjacency, and made again for each.
+    """
+    try:
+        every = declared_by(construction.kind)
+    except ContractError as error:
+        report.not_compared(f"other choices of {construction.kind.__name__}: {error.found}")
+        return
+    for option in every:
+        if option.name not in construction.arguments or option.name == "adjacency":
+            continue
+        now = construction.arguments[option.name]
+        for value in (*option.choices, *inner_choices(option)):
             if type(value) is type(now) and value == now:
                 continue
             other = Construction(construction.kind, {**construction.arguments, option.name: value})
-            if other.is_made():
+            if other.is_made() and _is_priced(other.make().event):
                 yield other
             else:
                 report.refused.append(repr(other))
+
+
+def _is_priced(event: Any) -> bool:
+    """Whether an event can be compared: one of a choice that needs another number as well cannot."""
+    try:
+        return claim_of(event, ADJACENCIES[0]) is not None
+    except (Exception, SottoError):
+        return False
 
 
 def _asked_alone(construction: Construction, name: str, takes: Any, report: Report) -> AskedAlone:
@@ -325,7 +346,7 @@ class _Mechanism:
         source = seeded(20261120)
         for adjacency, prior in itertools.product(ADJACENCIES, priors):
             scores = _votes_of(_uneven(self._chosen), adjacency)
-            if is_certain(self._shares(scores, prior)):
+            if self._tests_leads or is_certain(self._shares(scores, prior)):
                 scores = self._at_open_lead(scores, prior, MOSTLY) or scores
             drawn = [draw(prior, scores, source) for _ in range(self.draws // 2)]
             world = f"{scores.values.tolist()}, {scores!r}{', with a prior' if prior else ''}"
@@ -371,8 +392,13 @@ class _Mechanism:
 
     @cached_property
     def _tests_leads(self) -> bool:
-        """Whether it is certain what it releases where nothing leads."""
-        return is_certain(self._shares(_votes_of([0] * max(3, self._chosen + 1), ADJACENCIES[0]), prior=False))
+        """Whether a lead says little of what it releases, and a long one all: it may be certain where nothing leads,
+        or left to chance."""
+        even = [0] * max(3, self._chosen + 1)
+        ahead = [int(place < self._chosen) for place in range(len(even))]
+        none, short = (self._shares(_votes_of(votes, ADJACENCIES[0]), prior=False) for votes in (even, ahead))
+        moved = sum(abs(none.get(each, 0.0) - short.get(each, 0.0)) for each in none.keys() | short.keys())
+        return is_certain(none) or moved < LITTLE
 
     def _law_of_votes(self, counts: Sequence[int], *, adjacency: Adjacency, prior: bool) -> Any:
         return self._law(_votes_of(counts, adjacency), prior)
@@ -498,7 +524,7 @@ class _Mechanism:
             squared = bound**2 * (1 + dice.below(2))
             scores = Scores(values - dice.below(9), sensitivity=bound, adjacency=adjacency, squared_l2=squared)
             law = self._shares(scores, prior)
-            if not is_certain(law):
+            if not self._tests_leads and not is_certain(law):
                 return scores, law
         if dice.below(4) and (led := self._at_open_lead(scores, prior, OPEN_SHARES[dice.below(len(OPEN_SHARES))])):
             return led, self._shares(led, prior)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import inspect
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cache
 from inspect import Parameter
@@ -19,7 +19,9 @@ from sottovoce.testing.report import ContractError
 KNOWN: Final = {kind.__name__: kind for kind in (Counts, ItemCounts, Scores, VectorSum, PrivatePoints, Randomness)}
 """Types that an annotation may name without their being imported when it runs."""
 LOG_PRIOR: Final = "log_prior"
-"""The name that says of a parameter among several that it is the prior."""
+"""The usual name of a prior, which says of a parameter among several that it is the one."""
+_PRIOR: Final = "prior"
+"""Stands in every name of one."""
 _ANY: Final = (Parameter.VAR_POSITIONAL, Parameter.VAR_KEYWORD)
 
 
@@ -71,27 +73,41 @@ def _hints(method: Callable[..., Any]) -> dict[str, Any]:
 
 @cache
 def prior_of(mechanism: type[Mechanism], name: str) -> PriorOf | None:
-    """Where a mechanism takes a public prior: its law does, and the method that draws.
+    """Where a mechanism takes a public prior, which is log-weights: its law does, and the method that draws.
+
+    It is the parameter whose name has ``prior`` in it, or the only one that both take besides, by one name.
 
     Args:
         mechanism: One that takes scores and states a law of them.
         name: The method that draws.
 
     Returns:
-        ``None`` where one of both takes none.
+        ``None`` where one of both takes nothing that may be a prior.
 
     Raises:
-        ContractError: Both may take one, and it cannot be told by which parameter.
+        ContractError: One takes a prior, and it cannot be told whether something that the other takes is one.
     """
-    of_law, of_draw = _further(mechanism, "law", 1), _further(mechanism, name, 2)
-    if not of_law or not of_draw:
+    law, draw = _further(mechanism, "law", 1), _further(mechanism, name, 2)
+    of_law, of_draw = _prior_among(mechanism, "law", law), _prior_among(mechanism, name, draw)
+    if of_law and of_draw:
+        return PriorOf(of_law, of_draw)
+    if of_law or of_draw:
+        method, others = (name, draw) if of_law else ("law", law)
+        if others:
+            raise _untold(mechanism, method, others)
         return None
-    return PriorOf(_prior_among(mechanism, "law", of_law), _prior_among(mechanism, name, of_draw))
+    if len(law) == len(draw) == 1 and law[0].name == draw[0].name and law[0].kind not in _ANY:
+        return PriorOf(law[0], draw[0])
+    return None
 
 
 def beside_no_law(mechanism: type[Mechanism], name: str) -> str:
-    """What the method that draws may take besides, where the law takes nothing besides; empty where there is none."""
-    return "" if _further(mechanism, "law", 1) else _listed(_further(mechanism, name, 2))
+    """What the method that draws may take besides, where its law takes no such thing; empty where there is none."""
+    known = {each.name for each in _further(mechanism, "law", 1)}
+    prior = prior_of(mechanism, name)
+    return _listed(
+        [each for each in _further(mechanism, name, 2) if each.name not in known and not (prior and each is prior.draw)]
+    )
 
 
 def given_prior(method: Callable[..., Any], given: tuple[Any, ...], place: Parameter | None, prior: Any) -> Any:
@@ -118,14 +134,18 @@ def _further(mechanism: type[Mechanism], name: str, taken: int) -> list[Paramete
     return further
 
 
-def _prior_among(mechanism: type[Mechanism], name: str, further: list[Parameter]) -> Parameter:
-    named: Mapping[str, Parameter] = {each.name: each for each in further if each.kind not in _ANY}
-    if LOG_PRIOR in named:
-        return named[LOG_PRIOR]
-    if len(further) > len(named) or len(named) > 1:
-        told = f"it cannot be told whether its {name} takes a public prior, among {_listed(further)}"
-        raise ContractError("drive", mechanism.__name__, f"{told}; name the prior {LOG_PRIOR}")
-    return further[0]
+def _prior_among(mechanism: type[Mechanism], name: str, further: list[Parameter]) -> Parameter | None:
+    """The parameter of a method that is a prior by its name."""
+    named = [each for each in further if each.kind not in _ANY and _PRIOR in each.name]
+    usual = [each for each in named if each.name == LOG_PRIOR]
+    if len(named) > 1 and not usual:
+        raise _untold(mechanism, name, named)
+    return next(iter(usual or named), None)
+
+
+def _untold(mechanism: type[Mechanism], name: str, among: list[Parameter]) -> ContractError:
+    told = f"it cannot be told whether its {name} takes a public prior, among {_listed(among)}"
+    return ContractError("drive", mechanism.__name__, f"{told}; name the prior {LOG_PRIOR}")
 
 
 def _listed(parameters: list[Parameter]) -> str:

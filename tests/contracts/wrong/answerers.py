@@ -27,7 +27,7 @@ from sottovoce.privacy.accounting.renyi import rho_of_budget
 from sottovoce.privacy.aggregates import Counts, ItemCounts, Scores, VectorSum
 from sottovoce.privacy.events import BoundedRange, ComposedDpEvent, NoOpDpEvent, PureDP, SelfComposedDpEvent, ZCDpEvent
 from sottovoce.privacy.parameters import Epsilon
-from sottovoce.privacy.unit import Adjacency
+from sottovoce.privacy.unit import Adjacency, ChangeType
 from sottovoce.randomness import SeededRandomness
 
 
@@ -605,6 +605,51 @@ class WordsWithHalfWhereAdded(FortyWordsCounted):
         counts = Counts([words], l1=40 * experts.change.widths, adjacency=experts.adjacency)
         noise = HalfWhereAdded(self.epsilon, setting.adjacency)
         return Outcome(self.name, {"words": noise.release(counts, randomness)[0]})
+
+
+@dataclass(frozen=True)
+class HalfForADrop(Laplace):
+    """Half of the noise where one output may come or go."""
+
+    change: ChangeType | None = None
+
+    def scale(self, counts):
+        return super().scale(counts) / (2 if self.change is not None and self.change.widths == 1 else 1)
+
+
+class HalfWhereSmall(Laplace):
+    """The same, told by a number, which it keeps for itself."""
+
+    def __init__(self, epsilon, factor):
+        super().__init__(epsilon)
+        object.__setattr__(self, "_factor", factor)
+
+    def scale(self, counts):
+        return super().scale(counts) / (2 if self._factor < 1 else 1)
+
+
+@dataclass(frozen=True)
+class WordsWithHalfForADrop(FortyWordsCounted):
+    """Counts words by a noise of its own file, which is half of what it states for a drop."""
+
+    name = "words-with-half-for-a-drop"
+
+    def noise(self, setting):
+        return HalfForADrop(self.epsilon, setting.change)
+
+    def draw(self, setting, experts, public, randomness):
+        words = sum(min(len(text.split()), self.most) for text in experts.texts_without_noise() if text)
+        counts = Counts([words], l1=40 * experts.change.widths, adjacency=experts.adjacency)
+        return Outcome(self.name, {"words": self.noise(setting).release(counts, randomness)[0]})
+
+
+class WordsWithHalfWhereSmall(WordsWithHalfForADrop):
+    """The same by a noise that is told a number."""
+
+    name = "words-with-half-where-small"
+
+    def noise(self, setting):
+        return HalfWhereSmall(self.epsilon, setting.change.widths / 2 / setting.change.rows)
 
 
 @dataclass(frozen=True)

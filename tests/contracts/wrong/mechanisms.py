@@ -6,7 +6,7 @@ import itertools
 from dataclasses import dataclass, field
 from fractions import Fraction
 from math import isqrt
-from typing import ClassVar
+from typing import TYPE_CHECKING, ClassVar, Literal
 from zlib import crc32
 
 import numpy as np
@@ -32,6 +32,9 @@ from sottovoce.privacy.numbers import exact
 from sottovoce.privacy.parameters import Epsilon
 from sottovoce.privacy.unit import Adjacency
 from sottovoce.randomness import Randomness, SeededRandomness
+
+if TYPE_CHECKING:
+    from no_such_module import Table
 
 
 @dataclass(frozen=True)
@@ -734,7 +737,7 @@ class WhateverComes(Exponential):
 
 
 class TwoMore(Exponential):
-    """Takes two things more, of which either may be a prior."""
+    """Right: takes two things more, of which one is a prior by its name."""
 
     def select(self, scores: Scores, randomness: Randomness, prior=None, weights=None) -> int:
         return super().select(scores, randomness, prior)
@@ -993,3 +996,105 @@ class HalfWhereFine(Laplace):
 
     def scale(self, counts):
         return super().scale(counts) / (2 if self.fine else 1)
+
+
+@dataclass(frozen=True)
+class Form:
+    """How noise is formed."""
+
+    kind: Literal["plain", "sharp"] = "plain"
+
+
+@dataclass(frozen=True)
+class HalfInAForm(Laplace):
+    """Half of the noise at a choice inside an option."""
+
+    form: Form = Form()
+
+    def scale(self, counts):
+        return super().scale(counts) / (2 if self.form.kind == "sharp" else 1)
+
+
+@dataclass(frozen=True)
+class OfEitherNoise(Checked, Mechanism):
+    """Right: Laplace noise, or Gaussian noise where a rho is given in place of an epsilon."""
+
+    epsilon: float | None = None
+    rho: float | None = None
+    noise: Literal["laplace", "gaussian"] = "laplace"
+
+    @property
+    def event(self):
+        return PureDP(self.epsilon) if self.noise == "laplace" else ZCDpEvent(self.rho)
+
+    def release(self, counts: Counts, randomness: Randomness) -> tuple[int, ...]:
+        return Laplace(self.epsilon).release(counts, randomness)
+
+    def noise_law(self, counts: Counts, reach: int):
+        return Laplace(self.epsilon).noise_law(counts, reach)
+
+
+@dataclass(frozen=True)
+class NamedForCheckers(Mechanism):
+    """Right: a field is annotated by what is imported for type checkers alone."""
+
+    epsilon: float
+    table: Table | None = None
+
+    @property
+    def event(self):
+        return PureDP(self.epsilon)
+
+    def release(self, counts: Counts, randomness: Randomness) -> tuple[int, ...]:
+        return Laplace(self.epsilon).release(counts, randomness)
+
+    def noise_law(self, counts: Counts, reach: int):
+        return Laplace(self.epsilon).noise_law(counts, reach)
+
+
+@dataclass(frozen=True)
+class OneByChance(ProposeTestRelease):
+    """Right: where the test fails, candidates that are drawn by chance."""
+
+    share: ClassVar[int] = 1
+    drawn_share: ClassVar[int] = 1
+
+    def release(self, scores: Scores, randomness: Randomness) -> tuple[int, ...]:
+        best, gap = self._best_and_gap(scores)
+        noise = sample_discrete_gaussian(self._noise(scores) / self.drawn_share, randomness)
+        if gap + noise > self.threshold(scores.sensitivity):
+            return best
+        left = [*range(len(scores.values))]
+        return tuple(sorted(left.pop(randomness.below(len(left))) for _ in range(self.k)))
+
+    def law(self, scores: Scores):
+        best, gap = self._best_and_gap(scores)
+        variance = float(self._noise(scores))
+        reach = int(40 * variance**0.5) + 2
+        grid = np.arange(-reach, reach + 1)
+        mass = np.exp(-(grid.astype(float) ** 2) / (2 * variance))
+        passed = float((mass / mass.sum())[grid > self.threshold(scores.sensitivity) - gap].sum())
+        every = [*itertools.combinations(range(len(scores.values)), self.k)]
+        return {each: (1 - passed) / len(every) + passed * (each == best) for each in every}
+
+    def _noise(self, scores):
+        return self.noise_variance(scores.sensitivity) / self.share
+
+
+class OneByChanceWithHalf(OneByChance):
+    """The same by half of the deviation, in draws and law."""
+
+    share: ClassVar[int] = 4
+
+
+class OneByChanceDrawnWithHalf(OneByChance):
+    """The same by half of the deviation, in draws alone."""
+
+    drawn_share: ClassVar[int] = 4
+
+
+class LawWithDigits(Exponential):
+    """Its law takes something else in the place of the prior that its draw takes: which it is cannot be told."""
+
+    def law(self, scores, digits=12):
+        return [round(float(p), digits) for p in super().law(scores)]

@@ -690,11 +690,11 @@ MUTANTS = [
         "a-prior-among-whatever-comes",
         "a mechanism that takes two things more, or whatever comes, is given the prior as the first of them",
         "testing/releases.py",
-        "    if len(further) > len(named) or len(named) > 1:\n",
-        "    if len(further) > len(named) > 1:\n",
+        "        if others:\n            raise _untold(mechanism, method, others)\n",
+        "        if others:\n            return PriorOf((*law, *draw)[0], (*draw, *law)[0])\n",
         (
             "tests/contracts/test_releases.py::test_what_cannot_be_told_is_refused_with_what_to_name",
-            f"{WRONG}::test_a_wrong_mechanism_is_noticed[TwoMore--]",
+            f"{WRONG}::test_a_wrong_mechanism_is_noticed[LawWithDigits--]",
         ),
     ),
     Mutant(

@@ -258,10 +258,10 @@ MUTANTS = [
         "paid-before-there-is-room",
         "a batch is charged before it has room on the disk, and a full disk is charged again at every resume",
         "cli/classify.py",
-        "                sink.make_room(longest_rows(ids, session.terms(price, slack), the_task.labels))\n"
+        "                sink.make_room(longest_rows(ids, now, the_task.labels), now.isolation)\n"
         "                releases = next(batches)  # charges them\n",
         "                releases = next(batches)  # charges them\n"
-        "                sink.make_room(longest_rows(ids, session.terms(price, slack), the_task.labels))\n",
+        "                sink.make_room(longest_rows(ids, now, the_task.labels), now.isolation)\n",
         ("tests/cli/test_runs.py::test_a_batch_that_has_no_room_is_not_paid_for",),
     ),
     Mutant(
