@@ -525,7 +525,7 @@ MUTANTS = [
         "testing/answerers.py",
         "    for asked in alone:\n        asked.compare()\n",
         "",
-        ("tests/contracts/test_wrong_entries.py::test_a_wrong_answerer_is_noticed[KeepsItsWidth--]",),
+        ("tests/contracts/test_wrong_entries.py::test_a_wrong_answerer_is_noticed[KeepsItsUniverse--]",),
     ),
     Mutant(
         "no-fitters-asked-alone",
