@@ -651,7 +651,7 @@ MUTANTS = [
         "testing/replays.py",
         "        yield _leading(np.sum(values, axis=0), draw.mechanism.k)\n",
         "        yield from ()\n",
-        ("tests/contracts/test_wrong_entries.py::test_a_wrong_answerer_is_noticed[SetInItsOrder--]",),
+        ("tests/contracts/test_wrong_entries.py::test_a_wrong_answerer_is_noticed[TwoCompanionsOfAList--]",),
     ),
     Mutant(
         "tests-behind-a-told-set-untold",
