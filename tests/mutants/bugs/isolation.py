@@ -226,18 +226,6 @@ MUTANTS = [
         ("tests/test_session.py::test_what_a_model_is_seen_to_do_while_it_reads_records_stands_in_the_answer",),
     ),
     Mutant(
-        "a-charge-follows-the-isolation",
-        "what a charge notes of its model changes in a run, so that a paid answer cannot be had behind a failure",
-        "answering/session.py",
-        '        return note if self._randomness.secure else f"{note}, {SEEDED_NOTE}"\n',
-        '        note += "" if self.isolation.holds else ", isolation not verified"\n'
-        '        return note if self._randomness.secure else f"{note}, {SEEDED_NOTE}"\n',
-        (
-            "tests/answering/test_runs.py::"
-            "test_isolation_that_is_lost_on_the_way_loses_no_paid_answer_and_stands_in_every_summary",
-        ),
-    ),
-    Mutant(
         "a-run-is-known-by-its-isolation",
         "a run's words follow what its model was seen to do since it began",
         "answering/session.py",
