@@ -29,8 +29,6 @@ sys.path.insert(0, str(ROOT / "tests"))
 from mutants.planted import MUTANTS, Mutant  # noqa: E402
 
 TABLE = ROOT / "docs" / "results" / "mutants.md"
-NO_SUCH_TEST = 4
-"""pytest's exit code where a test that was named is not there any more."""
 FAILED = re.compile(r"^(?:FAILED|ERROR) (\S+)", re.MULTILINE)
 
 
@@ -83,10 +81,14 @@ def run(tests: tuple[str, ...], mutant: Mutant | None, *options: str) -> Outcome
 
 
 def run_planted(mutant: Mutant, caught: dict[str, str]) -> Outcome:
-    """Runs a bug's tests, the one that caught it last first."""
-    first = (caught[mutant.name],) if mutant.name in caught else ()
-    outcome = run((*first, *mutant.tests), mutant)
-    return run(mutant.tests, mutant) if outcome.code == NO_SUCH_TEST and first else outcome
+    """Runs the test that caught a bug last, by itself: pytest runs a file in its own order. Then all of its tests, where
+    it does not catch it or is not there any more.
+    """
+    if mutant.name in caught:
+        outcome = run((caught[mutant.name],), mutant)
+        if killed(outcome):
+            return outcome
+    return run(mutant.tests, mutant)
 
 
 def caught_last() -> dict[str, str]:
