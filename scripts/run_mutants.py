@@ -81,8 +81,8 @@ def run(tests: tuple[str, ...], mutant: Mutant | None, *options: str) -> Outcome
 
 
 def run_planted(mutant: Mutant, caught: dict[str, str]) -> Outcome:
-    """Runs the test that caught a bug last, by itself: pytest runs a file in its own order. Then all of its tests, where
-    it does not catch it or is not there any more.
+    """Runs the test that caught a bug last, by itself: pytest runs a file in its own order. Then all of its tests,
+    where it does not catch it or is not there any more.
     """
     if mutant.name in caught:
         outcome = run((caught[mutant.name],), mutant)
