@@ -29,7 +29,8 @@ sys.path.insert(0, str(ROOT / "tests"))
 from mutants.planted import MUTANTS, Mutant  # noqa: E402
 
 TABLE = ROOT / "docs" / "results" / "mutants.md"
-FAILED = re.compile(r"^(?:FAILED|ERROR) (\S+)", re.MULTILINE)
+FAILED = re.compile(r"^(?:FAILED|ERROR) (.+?)(?: - .*)?$", re.MULTILINE)
+"""A test that failed; its parameters may have blanks."""
 
 
 @dataclass(frozen=True)

@@ -15,6 +15,8 @@ from sottovoce.experts.ray_engine import RayEngine
 from sottovoce.fitting.fit import Fitting
 from sottovoce.models.base import Isolation
 from sottovoce.models.fake import FakeScorer, FakeStepper
+from sottovoce.planner.guide import Asked, make_guide
+from sottovoce.planner.long_answers import bought
 from sottovoce.randomness import SystemRandomness
 from sottovoce.records.sealed import PrivateRecords, PublicRecords, Row
 
@@ -24,7 +26,8 @@ ANSWERS = sv.AnswerTask()
 
 
 def records():
-    return PrivateRecords(ROWS, source="notes")
+    """Made-up ones, which may have any number of ledgers in memory: what is wrong is found behind the budget too."""
+    return PrivateRecords(ROWS, source="notes", synthetic=True)
 
 
 def icl(**changed):
@@ -111,6 +114,14 @@ def test_a_synthesizer_of_anything_else_is_refused(name, value):
         lambda file: sv.Partition(units_per_expert="x"),
         lambda file: sv.make_plan(records="x", questions=1, budget=sv.Budget(1)),
         lambda file: icl().affords("x", epsilon=1),
+        lambda file: sv.make_plan(records=10**400, questions=1, budget=sv.Budget(1)),
+        lambda file: sv.make_plan(records=10, questions=10**400, budget=sv.Budget(1)),
+        lambda file: make_guide(Asked(10**400, 4, 10, 1)),
+        lambda file: bought(10**400, 10, sv.Budget(1, 1e-6), sv.Adjacency.REPLACE_ONE),
+        lambda file: sv.Partition(units_per_expert=None),
+        lambda file: sv.Partition(max_records=None),
+        lambda file: next(writer().rounds(on_token=5)),
+        lambda file: sv.fit(records(), TASK, epsilon=4, out=file.with_name("x.sotto"), on_units=5),
         lambda file: sv.fit(records(), TASK, epsilon=4, out=3),
         lambda file: sv.fit(records(), TASK, epsilon=4, engine=4),
         lambda file: sv.fit(records(), TASK, epsilon=4, engine=object()),
@@ -125,6 +136,7 @@ def test_every_public_entry_point_names_what_it_cannot_use(tmp_path, wrong):
     with pytest.raises(InputError) as refused:
         wrong(file)
     assert "zq1xv" not in str(refused.value)
+    assert [each.name for each in tmp_path.iterdir()] == ["rows.jsonl"]
 
 
 class Writing:
@@ -154,7 +166,7 @@ ENTRANCES = {
     "PrivateAnswers": (
         sv.PrivateAnswers,
         {
-            "records": PrivateRecords(ANSWERED, source="mails"),
+            "records": PrivateRecords(ANSWERED, source="mails", synthetic=True),
             "task": ANSWERS,
             "writer": Writing(),
             "ledger": ":memory:",
@@ -169,7 +181,7 @@ ENTRANCES = {
     "PrivateICL.classify": (lambda **given: list(icl().classify(**given)), {"questions": ["late?"], "epsilon": 1}),
     "PrivateAnswers.ask": (
         lambda **given: sv.PrivateAnswers(
-            records=PrivateRecords(ANSWERED, source="mails"),
+            records=PrivateRecords(ANSWERED, source="mails", synthetic=True),
             task=ANSWERS,
             writer=Writing(),
             method="public-consensus",

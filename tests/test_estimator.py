@@ -365,16 +365,45 @@ def test_a_clone_has_the_parameters_and_no_data(model):
         ([SECRET, "b"], ["billing", "fraud"], [SECRET]),
         ([SECRET, "b"], ["billing", "fraud"], [SECRET, None]),
         (SECRET, ["billing"], None),
+        ([SECRET, "b"], {"billing": SECRET}, None),
+        ([SECRET, "b"], {"billing", "fraud"}, None),
+        ([SECRET, "b"], ["billing", "fraud"], [[SECRET], "b"]),
+        ([[10**400, 1.0], [1.0, 2.0]], ["billing", "fraud"], None),
+        ([[1.0, pd.NA], [1.0, 2.0]], ["billing", "fraud"], None),
+        (pd.DataFrame({"a": pd.array([1, None], dtype="Int64"), "b": 1.0}), ["billing", "fraud"], None),
+        (np.zeros((2, 0)), ["billing", "fraud"], None),
     ],
 )
 @pytest.mark.parametrize("method", ["poe", "class-means"])
-def test_no_error_of_a_fit_quotes_a_cell(X, y, groups, method):
-    with pytest.raises((InputError, TypeError, ValueError)) as caught:
+def test_no_error_of_a_fit_is_pythons_own_or_quotes_a_cell(X, y, groups, method):
+    with pytest.raises(InputError) as caught:
         tickets(method=method, budget_delta=1e-6).fit(X, y, groups)
     error = caught.value
     while error is not None:
         assert "Ermintrude" not in f"{error} {error.args}"
         error = error.__cause__ or error.__context__
+
+
+@pytest.mark.parametrize(
+    ("name", "value"),
+    [
+        ("method_options", [1]),
+        ("method_options", {3: "x"}),
+        ("share_budget", np.array([True, False])),
+        ("synthetic", 1),
+        ("calibrate", "no"),
+        ("allow_non_private", "no"),
+        ("units_per_expert", None),
+    ],
+)
+def test_a_parameter_of_another_kind_is_refused_by_its_name(name, value):
+    with pytest.raises(ParameterError, match=f"^{name} is "):
+        tickets(method="poe", **{name: value}).fit(["a", "b"], ["billing", "fraud"])
+
+
+def test_classes_may_be_a_set():
+    fitted = tickets(method="poe", classes={"fraud", "billing"}).fit(["a", "b"], ["billing", "fraud"])
+    assert fitted.classes_.tolist() == ["billing", "fraud"]
 
 
 # inside scikit-learn's tools

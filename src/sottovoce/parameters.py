@@ -10,10 +10,11 @@ from __future__ import annotations
 import difflib
 import math
 import numbers
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import KW_ONLY, MISSING, dataclass, fields, is_dataclass
 from fractions import Fraction
 from functools import cache
+from types import NoneType
 from typing import Annotated, Any, Final, TypeVar, final, get_args, get_origin, get_type_hints
 
 from sottovoce.errors import ParameterError
@@ -243,6 +244,9 @@ class Kind:
         return value
 
 
+CALLED: Final = Kind((Callable, NoneType), "a function, or left out")  # type: ignore[arg-type]
+
+
 @final
 @dataclass(frozen=True)
 class Able:
@@ -282,6 +286,8 @@ Switch = Annotated[bool, YesNo()]
 
 COUNT: Final = Number(1, whole=True, strict=True)
 """A number of things, at least one."""
+PLANNED: Final = Number(1, 10**12, whole=True, strict=True)
+"""A number of things that somebody plans with, small enough to be worked with as a float."""
 SIZE: Final = Number(0, whole=True, strict=True)
 """A number of things, which may be none."""
 

@@ -24,6 +24,7 @@ from sottovoce.files.checkpoint import Checkpoint
 from sottovoce.fitting.fitted import Fitted
 from sottovoce.methods.answering.answerer import AnswerPlan
 from sottovoce.models.base import Isolation, weakest
+from sottovoce.parameters import CALLED
 from sottovoce.privacy.checks import asked_hash, canonical
 from sottovoce.privacy.ledger.account import Standing
 from sottovoce.privacy.ledger.run_charges import Charge, as_charged, newest_whole
@@ -205,6 +206,7 @@ class AnswerRun:
             ModelError: A model failed; what was charged stands, and the run can be resumed.
             InputError: An answer of the output that was noted is missing since. Nothing was charged.
         """
+        CALLED.read("on_answer", on_answer)
         is_noted = self._is_noted(checkpoint)
         before = self._standing(checkpoint.run_state["run"]).values()
         for number, (query, (charge, standing, whole)) in enumerate(

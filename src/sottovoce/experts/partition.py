@@ -69,7 +69,7 @@ class Partition:
 
     def __post_init__(self) -> None:
         for name, limit in (("units_per_expert", COUNT), ("capacity", _CAPACITY), ("max_records", COUNT)):
-            if (value := getattr(self, name)) is not None:
+            if (value := getattr(self, name)) is not None or name != "capacity":
                 object.__setattr__(self, name, limit.read(name, value))
 
     def rule(self, adjacency: Adjacency) -> tuple[Assignment, ChangeType]:

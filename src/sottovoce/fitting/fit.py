@@ -69,7 +69,7 @@ from sottovoce.models.base import (
 from sottovoce.models.failures import is_models
 from sottovoce.models.registry import load_scorer, load_stepper
 from sottovoce.models.stepper import Stepper
-from sottovoce.parameters import Able, Kind, Number, OneOf
+from sottovoce.parameters import CALLED, Able, Kind, Number, OneOf
 from sottovoce.privacy.aggregates import IntArray
 from sottovoce.privacy.checks import asked_hash, canonical
 from sottovoce.privacy.ledger.account import Reservation, Standing
@@ -353,8 +353,8 @@ class Fitting:
         Raises:
             BudgetExhaustedError: It cannot be paid for; nothing was charged and nothing read.
             ModelError: The model failed. What was charged stands; before the draw began the run can be resumed.
-            InputError: The run was charged for another request, or was stopped while it was drawn. Nothing more was
-                charged.
+            InputError: The run was charged for another request, or was stopped while it was drawn, and nothing more was
+                charged; or the checkpoint has no room for what is drawn, and what was charged stands.
         """
         run_state = dict(checkpoint.run_state) if checkpoint else self.new_run_state()
         standing = self._standing(run_state)
@@ -724,11 +724,13 @@ def fit(
             ``caller``, ``randomness``, ``engine``, ``candidates``, ``writer``, ``rows``.
 
     Raises:
-        InputError: Something given is not usable; nothing was charged.
+        InputError: Something given is not usable, and nothing was charged; or ``out`` has no room for what is drawn,
+            and the charge stands.
         BudgetError: The ledger does not fit these records, or the fit cannot be paid for; nothing was charged.
         ModelError: The model failed; what was charged stands.
     """
     Kind((str, os.PathLike, NoneType), "a file name").read("out", out)
+    CALLED.read("on_units", on_units)
     fitting = Fitting(records, task, epsilon=epsilon, delta=delta, **more)
     if out is None:
         if resume:

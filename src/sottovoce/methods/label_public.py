@@ -22,7 +22,6 @@ from typing import Annotated, ClassVar, Final, Self, final
 import numpy as np
 
 from sottovoce.errors import ParameterError
-from sottovoce.experts.label_scores import ExpertOutputs
 from sottovoce.experts.public_map import PublicMap
 from sottovoce.mechanisms.exponential import Exponential
 from sottovoce.methods.base import Price
@@ -33,7 +32,6 @@ from sottovoce.methods.prior_poe import PriorPoE
 from sottovoce.models.base import FloatArray
 from sottovoce.parameters import Number, Positive
 from sottovoce.privacy.accounting.calibration import calibrate
-from sottovoce.privacy.aggregates import Scores
 from sottovoce.privacy.events import BoundedRange, DpEvent, SelfComposedDpEvent
 from sottovoce.privacy.parameters import EPSILON
 from sottovoce.privacy.step_costs import RatedStep, SelectionStep, Sensitivity, step_cost
@@ -149,11 +147,11 @@ class LabelPublic(Fitter):
         places = spread_out(public.pool, public.vectors, int(self.texts or 0))
         chosen = [public.pool[place] for place in places]
         answers = PriorPoE(clip=self.clip, prior_weight=self.prior_weight)
-        mechanism, change = Exponential(self._answer(plan.setting.change).eta), plan.setting.change
+        mechanism = Exponential(self._answer(plan.setting.change).eta)
         labels, priors = [], []
         for outputs in private.ask(chosen):
             priors.append(answers.log_prior(outputs))
-            labels.append(mechanism.select(_scores(answers, outputs, change), randomness, priors[-1]))
+            labels.append(mechanism.select(answers.scores(outputs), randomness, priors[-1]))
         examples = tuple(Example(query, label) for query, label in zip(chosen, labels, strict=True))
         if not self.prior_weight:  # the model's own answer says nothing, so that there is none to move
             return DemonstrationSupport(examples)
@@ -186,13 +184,6 @@ class LabelPublic(Fitter):
 
         bounds = setting.bounds if price.delta else ()
         return calibrate(event, price.epsilon, price.delta, setting.adjacency, bounds=bounds).parameter
-
-
-def _scores(answers: PriorPoE, experts: ExpertOutputs, change: ChangeType) -> Scores:
-    """The experts' scores, with the bound for what one change of the fit's setting does to them."""
-    scores = answers.scores(experts)
-    sensitivity = scores.sensitivity * change.widths // experts.change.widths
-    return Scores(scores.values, sensitivity=sensitivity, adjacency=scores.adjacency)
 
 
 def classifier(

@@ -29,7 +29,7 @@ from dataclasses import dataclass, field
 from types import NoneType
 from typing import Any, Final, final
 
-from sottovoce.parameters import COUNT, Kind, OneOf
+from sottovoce.parameters import PLANNED, Kind, OneOf
 from sottovoce.planner.measurements import Accuracy, Grid, Reading, Setting, measured_tasks, packaged_grid
 from sottovoce.privacy.events import BoundedRange, DpEvent, PureDP
 from sottovoce.privacy.ledger.budget import Budget, amount_of
@@ -177,7 +177,7 @@ def make_plan(
     Kind(Budget, "a Budget, such as Budget(8, 1e-6)").read("budget", budget)
     Kind((Accuracy, NoneType), "an Accuracy").read("zero_shot", zero_shot)
     adjacency = Adjacency.parse(adjacency)
-    records, questions = COUNT.read("records", records), COUNT.read("questions", questions)
+    records, questions = PLANNED.read("records", records), PLANNED.read("questions", questions)
     OneOf((KNOWN, UNKNOWN)).read("labels", labels)
     grid = packaged_grid()
     tasks, labels = grid.tasks(labels, task)

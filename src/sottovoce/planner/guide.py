@@ -18,7 +18,7 @@ from typing import Any, Final, final
 
 from sottovoce.methods.fitting.fitter import Fitter, find_fitter, registered_fitters
 from sottovoce.methods.fitting.support import LinearSupport
-from sottovoce.parameters import COUNT, Number, OneOf
+from sottovoce.parameters import PLANNED, Number, OneOf
 from sottovoce.planner.frontier import (
     BUNDLED,
     KEPT_BACK,
@@ -108,9 +108,9 @@ class Asked:
 
     def __post_init__(self) -> None:
         checked = {
-            "records": COUNT.read("records", self.records),
+            "records": PLANNED.read("records", self.records),
             "labels": LABELS.read("labels", self.labels),
-            "questions": COUNT.read("questions", self.questions),
+            "questions": PLANNED.read("questions", self.questions),
             "epsilon": EPSILON.read("epsilon", self.epsilon),
             "delta": DELTA.read("delta", self.delta),
             "adjacency": Adjacency.parse(self.adjacency),

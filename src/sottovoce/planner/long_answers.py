@@ -23,6 +23,7 @@ from sottovoce.experts.sampling import ExpertSampling
 from sottovoce.methods.answering.answerer import AnswerSetting, make_answerer, registered_answerers
 from sottovoce.methods.answering.public import ANSWERS, SHOTS
 from sottovoce.methods.base import Price, Reads
+from sottovoce.parameters import PLANNED
 from sottovoce.planner.advise import affordable_epsilon
 from sottovoce.planner.answering import AUTO, Answering
 from sottovoce.privacy.events import DpEvent
@@ -125,7 +126,11 @@ def bought(records: int, questions: int, budget: Budget, adjacency: Adjacency) -
         questions: Answers to be paid for.
         budget: The data set's whole budget.
         adjacency: What one change of the data is.
+
+    Raises:
+        ParameterError: A number is below 1 or too large.
     """
+    records, questions = PLANNED.read("records", records), PLANNED.read("questions", questions)
     sampling = ExpertSampling(SHOTS if adjacency.size_is_public else 1)
     setting = AnswerSetting(
         adjacency,

@@ -14,7 +14,7 @@ from __future__ import annotations
 
 import copy
 import os
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence, Set
 from dataclasses import replace
 from typing import Any, Final, final
 
@@ -52,7 +52,7 @@ from sottovoce.tasks import Query, Task
 try:
     from sklearn.base import BaseEstimator, ClassifierMixin
     from sklearn.utils.metaestimators import available_if
-    from sklearn.utils.validation import check_array, check_is_fitted, validate_data
+    from sklearn.utils.validation import check_is_fitted, validate_data
 except ModuleNotFoundError as error:
     if (error.name or "").partition(".")[0] != "sklearn":
         raise
@@ -255,7 +255,8 @@ class PrivateICLClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc
         labels = data.labels(y, "y", len(cells))
         classes = self._declared_classes(labels)
         task = data.task(field, classes)
-        Kind(bool, "True or False").read("synthetic", self.synthetic)
+        for flag in ("synthetic", "share_budget", "calibrate", "allow_non_private"):
+            Kind(bool, "True or False").read(flag, getattr(self, flag))
         names = data.names(labels, classes, task)
         records = data.sealed(field, cells, names, groups, synthetic=self.synthetic)
         columns = _columns_of(X) if field == data.NUMBERS else {}
@@ -385,9 +386,7 @@ class PrivateICLClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc
         Kind(int, "a whole number").read("max_characters", self.max_characters)
         texts = data.texts(X)
         if texts is None:
-            table = check_array(data.table(X, name), estimator=self, input_name=name, ensure_all_finite=False)
-            data.require_finite(table, name)
-            return data.NUMBERS, [vector_text(row) for row in table]
+            return data.NUMBERS, [vector_text(row) for row in data.checked(X, name, self)]
         for line, text in enumerate(texts, 1):
             if isinstance(text, str) and len(text) > self.max_characters:
                 raise RecordError(
@@ -423,7 +422,7 @@ class PrivateICLClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc
             if self.classes != FROM_Y:
                 raise ParameterError("classes", self.classes, f"a list of labels, or {FROM_Y!r}")
         else:
-            declared = data.labels(self.classes, "classes")
+            declared = data.labels([*self.classes] if isinstance(self.classes, Set) else self.classes, "classes")
         classes = np.unique(declared)
         if len(classes) < len(declared) and declared is not labels:
             raise data.UnusableDataError("classes names a label twice.")
@@ -572,7 +571,9 @@ class PrivateICLClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc
 
     def _options(self) -> dict[str, Any]:
         options = {name: value for name, value in (("clip", self.clip), ("noise", self.noise)) if value is not None}
-        for name, value in dict(self.method_options or {}).items():
+        more: Mapping[str, Any] = {} if self.method_options is None else self.method_options
+        for name, value in Kind(Mapping, "a mapping of options").read("method_options", more).items():
+            Kind(str, "a mapping of options by their names").read("method_options", name)
             if name in options:
                 raise ParameterError(name, value, "set once: as a parameter, or in method_options")
             options[name] = value

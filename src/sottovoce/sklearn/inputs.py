@@ -6,6 +6,7 @@ scikit-learn and numpy quote cells in their own conversion errors, so conversion
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from contextlib import suppress
 from typing import Any, Final, final
 
 import numpy as np
@@ -18,6 +19,8 @@ from sottovoce.tasks import Task
 
 TEXT: Final = "text"
 NUMBERS: Final = "numbers"
+_NO_ARRAY: Final = (ValueError, TypeError, OverflowError)
+"""What numpy and pandas raise for cells of which no array can be made."""
 
 
 @final
@@ -43,7 +46,7 @@ def table(X: Any, name: str = "X") -> FloatArray:
         array = np.asarray(X)
         if array.dtype.kind != "c" and array.ndim == 2:
             return np.asarray(array, dtype=np.float64)
-    except ValueError:
+    except _NO_ARRAY:
         array = None
     if array is None:
         raise UnusableDataError(
@@ -57,6 +60,19 @@ def table(X: Any, name: str = "X") -> FloatArray:
         f"shape (rows, features). Reshape your data: {name}.reshape(-1, 1) if it is a single feature, "
         f"{name}.reshape(1, -1) if a single row."
     )
+
+
+def checked(X: Any, name: str, estimator: Any) -> FloatArray:
+    """Finite numbers in at least one row and one column, shape (rows, features)."""
+    from sklearn.utils.validation import check_array
+
+    numbers = table(X, name)
+    try:
+        check_array(numbers, estimator=estimator, input_name=name, ensure_all_finite=False)
+    except ValueError as error:  # of shapes alone
+        raise UnusableDataError(str(error)) from None
+    require_finite(numbers, name)
+    return numbers
 
 
 def require_finite(table: FloatArray, name: str) -> None:
@@ -73,9 +89,11 @@ def labels(values: Any, name: str, count: int | None = None) -> NDArray[Any]:
 
     if values is None:
         raise UnusableDataError("This PrivateICLClassifier requires y to be passed, but the target y is None.")
-    labels = np.asarray(values)
+    labels = _array(values, name)
     if labels.dtype.kind not in "biufUOT":
         raise UnusableDataError(f"Unknown label type: {name} must hold texts or whole numbers.")
+    if labels.ndim != 1 and (labels.ndim != 2 or labels.shape[1] != 1):
+        raise UnusableDataError(f"{name} should be a 1d array, got an array of shape {labels.shape} instead.")
     labels = column_or_1d(labels, warn=True)
     if count is not None and len(labels) != count:
         raise UnusableDataError(f"X and {name} have inconsistent numbers of samples.")
@@ -90,6 +108,15 @@ def labels(values: Any, name: str, count: int | None = None) -> NDArray[Any]:
     if len({isinstance(cell, str) for cell in cells}) > 1:
         raise UnusableDataError(f"Unknown label type: {name} mixes texts and numbers.")
     return np.asarray(labels)
+
+
+def _array(values: Any, name: str) -> NDArray[Any]:
+    array = None
+    with suppress(*_NO_ARRAY):
+        array = np.asarray(values)
+    if array is None:  # out of reach of an error that may quote a cell
+        raise UnusableDataError(f"{name} must hold one value for every row; some hold several.")
+    return array
 
 
 def task(field: str, classes: NDArray[Any]) -> Task:
@@ -128,7 +155,7 @@ def sealed(
     columns: dict[str, Sequence[Any]] = {field: cells, "label": names}
     unit = RECORD_UNIT if groups is None else UNIT_COLUMN
     if groups is not None:
-        owners = np.asarray(groups)
+        owners = _array(groups, "groups")
         if owners.shape != (len(cells),):
             raise UnusableDataError("groups must have one entry for every row of X.")
         given = np.asarray(groups, dtype=object)

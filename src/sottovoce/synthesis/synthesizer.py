@@ -40,7 +40,7 @@ from sottovoce.models.base import Isolation, settings_of
 from sottovoce.models.failures import bare_order, free, is_models
 from sottovoce.models.registry import load_stepper
 from sottovoce.models.stepper import Group, Prompt, Stepper
-from sottovoce.parameters import Able, Kind
+from sottovoce.parameters import CALLED, Able, Kind
 from sottovoce.privacy.checks import asked_hash, canonical
 from sottovoce.privacy.events import DpEvent
 from sottovoce.privacy.ledger.account import Standing
@@ -270,6 +270,7 @@ class Synthesizer:
                 or a round that was released is missing from the folder, and ``redraw`` is set. Nothing more was
                 charged.
         """
+        CALLED.read("on_token", on_token)
         run_state = dict(checkpoint.run_state) if checkpoint else dict(run_state or self.new_run_state())
         standings = self._standing(run_state)
         waiting: list[Charge] = []

@@ -25,7 +25,7 @@ from sottovoce.privacy.unit import Adjacency
 
 FloatArray = NDArray[np.float64]
 
-DELTAS: Final = (1e-9, 1e-6, 1e-3, 0.03, 0.1, 0.3)
+DELTAS: Final = (1e-9, 1e-6, 1e-5, 1e-4, 1e-3, 0.01, 0.03, 0.1, 0.3)
 """Points of the profile that are compared."""
 ORDERS: Final = (2, 8, 32)
 """Renyi orders that are compared for zCDP, besides order 1."""

@@ -37,7 +37,7 @@ from sottovoce.testing.ladders import counted
 from sottovoce.testing.leads import LONGEST, is_certain, lead_among, leading_by, open_lead
 from sottovoce.testing.options import subject_of
 from sottovoce.testing.pools import Pool, lead_of, share_of
-from sottovoce.testing.releases import beside_no_law, given_prior, prior_of, release_of
+from sottovoce.testing.releases import given_prior, prior_of, release_of, require_comparable
 from sottovoce.testing.report import ContractError, Effort, Report, must_not_raise
 
 ADJACENCIES: Final = tuple(Adjacency)
@@ -54,6 +54,8 @@ OPEN_SHARES: Final = (0.0, 0.1, 0.2, 0.5, 0.8, 0.9, 1.0)
 """Of leads that are searched for, from rarely passed to mostly passed; missing noise shows on either side."""
 OFTEN: Final = 12
 """Draws of such a world of a pool; other worlds have three."""
+LED: Final = 100
+"""Leads at which laws are compared one after another, in votes."""
 LITTLE: Final = 0.02
 """By so much the law of a mechanism that tests leads moves where one is as long as a vote weighs."""
 MOSTLY: Final = 0.875
@@ -131,13 +133,15 @@ def check_mechanism(
         construction, lost = construction_of(construction.make())
         kind = construction.kind
     name, takes = release_of(kind)
+    if takes in TAKEN:
+        require_comparable(kind)
     report = report or Report("mechanism", kind.__name__)
     lost += [place for each, value in construction.arguments.items() for place in hidden(value, each)]
     if lost:
         problem = f"{kind.__name__} with another {' or '.join(lost)}, which an instance does not keep by this name"
         report.not_compared(f"{problem}, or a class does not take by it")
     alone = _asked_alone(construction, name, takes, report) if takes in TAKEN else None
-    others = _at_other_choices(construction, report) if isinstance(mechanism, type) else ()
+    others = _at_other_choices(construction, takes, report) if isinstance(mechanism, type) else ()
     for made in (construction, *others):
         _Mechanism(made.make(), effort, report).check()
     if alone is not None:
@@ -145,7 +149,7 @@ def check_mechanism(
     return report
 
 
-def _at_other_choices(construction: Construction, report: Report) -> Iterator[Construction]:
+def _at_other_choices(construction: Construction, takes: Any, report: Report) -> Iterator[Construction]:
     """The same at every other choice that its class declares, one at a time; what is refused is listed.
 
     A clustering is made for one adjacency, and made again for each.
@@ -156,7 +160,7 @@ def _at_other_choices(construction: Construction, report: Report) -> Iterator[Co
         report.not_compared(f"other choices of {construction.kind.__name__}: {error.found}")
         return
     for option in every:
-        if option.name not in construction.arguments or option.name == "adjacency":
+        if option.name not in construction.arguments or (takes is PrivatePoints and option.name == "adjacency"):
             continue
         now = construction.arguments[option.name]
         for value in (*option.choices, *inner_choices(option)):
@@ -322,13 +326,13 @@ class _Mechanism:
             raise ContractError(
                 "drive", self.subject, "it has no law; state the probability of every outcome as law(scores)"
             )
-        kind, draw = self.mechanism.__class__, partial(self._drawn, name)
-        if besides := beside_no_law(kind, name):
-            self.report.not_compared(f"{name} of {self.subject} beside {besides}, which its law does not take")
-        priors = (False, True) if prior_of(kind, name) else (False,)
+        draw = partial(self._drawn, name)
+        priors = (False, True) if prior_of(self.mechanism.__class__, name) else (False,)
         for adjacency, prior in itertools.product(ADJACENCIES, priors):
             law_of = cache(partial(self._law_of_votes, adjacency=adjacency, prior=prior))
-            for votes, neighbours in itertools.chain(self._votes(), self._open_votes(adjacency, prior)):
+            for votes, neighbours in itertools.chain(
+                self._votes(), self._led_votes(), self._open_votes(adjacency, prior)
+            ):
                 laws = self._laws([law_of(counts) for counts in (votes, *neighbours[adjacency])])
                 pairs = len(laws) - 1
                 world = f"{list(votes)} and one change of it, {adjacency.value}{', with a prior' if prior else ''}"
@@ -423,6 +427,12 @@ class _Mechanism:
         for counts in [*itertools.product(range(most), repeat=size), *lopsided]:
             if any(counts):
                 yield counts, _changed(counts)
+
+    def _led_votes(self) -> Iterator[tuple[tuple[int, ...], dict[Adjacency, list[tuple[int, ...]]]]]:
+        """The same at every lead, one after another: a test of it that falls back to another draw shows at few."""
+        for lead in range(LED):
+            counts = leading_by(_uneven(self._chosen), self._chosen, lead)
+            yield counts, _changed(counts)
 
     def _open_votes(
         self, adjacency: Adjacency, prior: bool

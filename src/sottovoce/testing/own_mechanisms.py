@@ -40,15 +40,17 @@ def check_own_mechanisms(subject: str, report: Report) -> None:
 
 
 def _check(subject: str, name: str, every: Sequence[Mechanism], report: Report) -> None:
-    """Checks instances of one class. What cannot be driven, by a price that the suite chose, say, is listed, where
-    another one can."""
+    """Checks instances of one class. What the suite cannot compare, such as noise that is too wide at a price that it
+    chose, is listed where another instance can be compared."""
     driven, failed = 0, list[ContractError]()
     for mechanism in every:
         its = Report("mechanism", name)
         try:
             check_mechanism(mechanism, report=its)
         except ContractError as error:
-            if error.contract != "drive" and not _is_refusal(error):
+            if _is_refusal(error):
+                raise _undriven(subject, name, error) from error
+            if error.contract != "drive":
                 problem = f"it draws by a mechanism of its own, {name}, which breaks its contract: {error.found}"
                 raise ContractError(error.contract, subject, problem, error.world) from error
             failed.append(error)
@@ -57,10 +59,14 @@ def _check(subject: str, name: str, every: Sequence[Mechanism], report: Report) 
         for words in its.uncompared:
             report.not_compared(f"{name}: {words}")
     if failed and not driven:
-        problem = f"it draws by a mechanism of its own, {name}, which cannot be checked: {failed[0].found}"
-        raise ContractError("drive", subject, problem, failed[0].world) from failed[0]
+        raise _undriven(subject, name, failed[0]) from failed[0]
     for each in failed:
         report.not_compared(f"{name}: {each.found}")
+
+
+def _undriven(subject: str, name: str, error: ContractError) -> ContractError:
+    problem = f"it draws by a mechanism of its own, {name}, which cannot be checked: {error.found}"
+    return ContractError("drive", subject, problem, error.world)
 
 
 def _is_refusal(error: ContractError) -> bool:

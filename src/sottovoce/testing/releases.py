@@ -1,9 +1,9 @@
-"""Which method of a mechanism draws, and from what: by its annotations. And where a public prior goes in."""
+"""Which method of a mechanism draws, and from what: by its annotations. And what it may be given besides."""
 
 from __future__ import annotations
 
 import inspect
-from collections.abc import Callable
+from collections.abc import Callable, Collection, Iterator, Sequence
 from dataclasses import dataclass
 from functools import cache
 from inspect import Parameter
@@ -19,9 +19,14 @@ from sottovoce.testing.report import ContractError
 KNOWN: Final = {kind.__name__: kind for kind in (Counts, ItemCounts, Scores, VectorSum, PrivatePoints, Randomness)}
 """Types that an annotation may name without their being imported when it runs."""
 LOG_PRIOR: Final = "log_prior"
-"""The usual name of a prior, which says of a parameter among several that it is the one."""
+"""The usual name of a prior, which says of two parameters of a law that it is the one."""
 _PRIOR: Final = "prior"
 """Stands in every name of one."""
+_TAKES: Final[dict[Any, tuple[int, Collection[str]]]] = {
+    int: (1, ("sensitivity", "adjacency", "randomness")),
+    PrivatePoints: (2, ("public",)),
+}
+"""How much is given by place to a method that draws, and what is given by name; to others two things by place."""
 _ANY: Final = (Parameter.VAR_POSITIONAL, Parameter.VAR_KEYWORD)
 
 
@@ -34,12 +39,21 @@ class PriorOf:
     draw: Parameter
 
 
-@cache
 def release_of(mechanism: type[Mechanism]) -> tuple[str, Any]:
     """The public method that draws, and the type of what it takes first.
 
     Where a subclass has it anew without annotations, those of the class above hold.
     """
+    return next(iter(releases_of(mechanism)), ("", None))
+
+
+@cache
+def releases_of(mechanism: type[Mechanism]) -> Sequence[tuple[str, Any]]:
+    """Every public method that draws, and the type of what it takes first."""
+    return [*_releases_of(mechanism)]
+
+
+def _releases_of(mechanism: type[Mechanism]) -> Iterator[tuple[str, Any]]:
     for name, _ in inspect.getmembers(mechanism, inspect.isfunction):
         for kind in () if name.startswith("_") else mechanism.__mro__:
             try:
@@ -47,8 +61,8 @@ def release_of(mechanism: type[Mechanism]) -> tuple[str, Any]:
             except (AttributeError, KeyError, NameError, TypeError):
                 continue
             if Randomness in hints.values():
-                return name, next(iter(hints.values()))
-    return "", None
+                yield name, next(iter(hints.values()))
+                break
 
 
 def _hints(method: Callable[..., Any]) -> dict[str, Any]:
@@ -73,41 +87,49 @@ def _hints(method: Callable[..., Any]) -> dict[str, Any]:
 
 @cache
 def prior_of(mechanism: type[Mechanism], name: str) -> PriorOf | None:
-    """Where a mechanism takes a public prior, which is log-weights: its law does, and the method that draws.
+    """Where a mechanism takes a public prior, which is log-weights: the method that draws does, and its law.
 
-    It is the parameter whose name has ``prior`` in it, or the only one that both take besides, by one name.
+    It is the parameter whose name has ``prior`` in it.
 
     Args:
         mechanism: One that takes scores and states a law of them.
         name: The method that draws.
 
     Returns:
-        ``None`` where one of both takes nothing that may be a prior.
+        ``None`` where the method that draws takes nothing besides.
 
     Raises:
-        ContractError: One takes a prior, and it cannot be told whether something that the other takes is one.
+        ContractError: It takes something else besides, or a prior that its law does not take.
     """
-    law, draw = _further(mechanism, "law", 1), _further(mechanism, name, 2)
-    of_law, of_draw = _prior_among(mechanism, "law", law), _prior_among(mechanism, name, draw)
-    if of_law and of_draw:
-        return PriorOf(of_law, of_draw)
-    if of_law or of_draw:
-        method, others = (name, draw) if of_law else ("law", law)
-        if others:
-            raise _untold(mechanism, method, others)
+    draw = _further(mechanism, name, 2)
+    if not draw:
         return None
-    if len(law) == len(draw) == 1 and law[0].name == draw[0].name and law[0].kind not in _ANY:
-        return PriorOf(law[0], draw[0])
-    return None
+    priors = [each for each in _further(mechanism, "law", 1) if _is_prior(each)]
+    if usual := [each for each in priors if each.name == LOG_PRIOR]:
+        priors = usual
+    if len(draw) > 1 or not _is_prior(draw[0]) or len(priors) != 1:
+        raise _untold(mechanism, name, draw, f"A public prior, {LOG_PRIOR}, is known where its law takes it too.")
+    return PriorOf(priors[0], draw[0])
 
 
-def beside_no_law(mechanism: type[Mechanism], name: str) -> str:
-    """What the method that draws may take besides, where its law takes no such thing; empty where there is none."""
-    known = {each.name for each in _further(mechanism, "law", 1)}
-    prior = prior_of(mechanism, name)
-    return _listed(
-        [each for each in _further(mechanism, name, 2) if each.name not in known and not (prior and each is prior.draw)]
-    )
+def require_comparable(mechanism: type[Mechanism]) -> None:
+    """Refuses a mechanism that may draw in another way than is compared: by a second method, or beside what no contract
+    gives it.
+
+    Raises:
+        ContractError: It may.
+    """
+    (name, takes), *others = releases_of(mechanism)
+    if others:
+        several = " and ".join(each for each, _ in ((name, takes), *others))
+        problem = f"{several} both draw, and one of them is compared: let one be a mechanism of its own"
+        raise ContractError("drive", mechanism.__name__, problem)
+    if takes is Scores:
+        prior_of(mechanism, name)
+        return
+    taken, known = _TAKES.get(takes, (2, ()))
+    if more := [each for each in _further(mechanism, name, taken) if each.name not in known]:
+        raise _untold(mechanism, name, more)
 
 
 def given_prior(method: Callable[..., Any], given: tuple[Any, ...], place: Parameter | None, prior: Any) -> Any:
@@ -134,19 +156,12 @@ def _further(mechanism: type[Mechanism], name: str, taken: int) -> list[Paramete
     return further
 
 
-def _prior_among(mechanism: type[Mechanism], name: str, further: list[Parameter]) -> Parameter | None:
-    """The parameter of a method that is a prior by its name."""
-    named = [each for each in further if each.kind not in _ANY and _PRIOR in each.name]
-    usual = [each for each in named if each.name == LOG_PRIOR]
-    if len(named) > 1 and not usual:
-        raise _untold(mechanism, name, named)
-    return next(iter(usual or named), None)
+def _is_prior(parameter: Parameter) -> bool:
+    """Whether it is a prior, by its name."""
+    return parameter.kind not in _ANY and _PRIOR in parameter.name
 
 
-def _untold(mechanism: type[Mechanism], name: str, among: list[Parameter]) -> ContractError:
-    told = f"it cannot be told whether its {name} takes a public prior, among {_listed(among)}"
-    return ContractError("drive", mechanism.__name__, f"{told}; name the prior {LOG_PRIOR}")
-
-
-def _listed(parameters: list[Parameter]) -> str:
-    return ", ".join(str(each.replace(annotation=Parameter.empty, default=Parameter.empty)) for each in parameters)
+def _untold(mechanism: type[Mechanism], name: str, besides: list[Parameter], more: str = "") -> ContractError:
+    listed = ", ".join(str(each.replace(annotation=Parameter.empty, default=Parameter.empty)) for each in besides)
+    problem = f"its {name} may be given {listed} besides, and is compared without: make it a field of the mechanism"
+    return ContractError("drive", mechanism.__name__, f"{problem}. {more}".rstrip(". "))

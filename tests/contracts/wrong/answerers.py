@@ -608,6 +608,42 @@ class WordsWithHalfWhereAdded(FortyWordsCounted):
 
 
 @dataclass(frozen=True)
+class HalfWhereAddedAlone(HalfWhereAdded):
+    """The same, which refuses other relations there."""
+
+    def scale(self, counts):
+        if self.adjacency is Adjacency.ADD_REMOVE and counts.adjacency is not self.adjacency:
+            raise ParameterError("adjacency", counts.adjacency.value, "add-remove: the noise is narrower there")
+        return super().scale(counts)
+
+
+@dataclass(frozen=True)
+class WordsWithHalfWhereAddedAlone(FortyWordsCounted):
+    """The same by such a noise."""
+
+    name = "words-with-half-where-added-alone"
+
+    def draw(self, setting, experts, public, randomness):
+        words = sum(min(len(text.split()), self.most) for text in experts.texts_without_noise() if text)
+        counts = Counts([words], l1=40 * experts.change.widths, adjacency=experts.adjacency)
+        noise = HalfWhereAddedAlone(self.epsilon, setting.adjacency)
+        return Outcome(self.name, {"words": noise.release(counts, randomness)[0]})
+
+
+@dataclass(frozen=True)
+class WordsWithLightNoise(FortyWordsCounted):
+    """Counts words by a noise of its own file, which it asks to be light."""
+
+    name = "words-with-light-noise"
+
+    def draw(self, setting, experts, public, randomness):
+        words = sum(min(len(text.split()), self.most) for text in experts.texts_without_noise() if text)
+        counts = Counts([words], l1=40 * experts.change.widths, adjacency=experts.adjacency)
+        noise = mechanisms.LightWhereAsked(self.epsilon)
+        return Outcome(self.name, {"words": noise.release(counts, randomness, light=True)[0]})
+
+
+@dataclass(frozen=True)
 class HalfForADrop(Laplace):
     """Half of the noise where one output may come or go."""
 

@@ -27,7 +27,7 @@ from sottovoce.mechanisms.stability_histogram import StabilityHistogram, least_l
 from sottovoce.mechanisms.top_k import OneShotTopK
 from sottovoce.parameters import Checked
 from sottovoce.privacy.aggregates import Counts, ItemCounts, Scores, VectorSum
-from sottovoce.privacy.events import BoundedRange, PureDP, ZCDpEvent
+from sottovoce.privacy.events import BoundedRange, ComposedDpEvent, PureDP, ZCDpEvent
 from sottovoce.privacy.numbers import exact
 from sottovoce.privacy.parameters import Epsilon
 from sottovoce.privacy.unit import Adjacency
@@ -702,7 +702,7 @@ class FewCandidates(Exponential):
 
 
 class PriorByAnotherName(Exponential):
-    """Draws with a fifth of the noise where there is a prior, which it calls otherwise than its law does."""
+    """Draws with a fifth of the noise where there is a prior, which has another name."""
 
     def select(self, scores: Scores, randomness: Randomness, weights=None) -> int:
         return Exponential(self.epsilon * (1 if weights is None else 5)).select(scores, randomness, weights)
@@ -730,27 +730,30 @@ class PriorOfItsLawToo(PriorByAnotherName):
 
 
 class WhateverComes(Exponential):
-    """Hands on whatever comes: whether it takes a prior cannot be told."""
+    """Hands on whatever comes: what it takes cannot be told."""
 
     def select(self, *given):
         return super().select(*given)
 
 
-class TwoMore(Exponential):
-    """Right: takes two things more, of which one is a prior by its name."""
+class PriorBesideAnother(Exponential):
+    """Its law takes a prior behind something else, by its usual name."""
 
-    def select(self, scores: Scores, randomness: Randomness, prior=None, weights=None) -> int:
+    def law(self, scores, exactly=True, first_prior=None, log_prior=None):
+        return super().law(scores, log_prior)
+
+    def select(self, scores: Scores, randomness: Randomness, *, prior=None) -> int:
         return super().select(scores, randomness, prior)
 
 
-class PriorBesideAnother(Exponential):
-    """Right: takes a prior behind something else, by its usual name."""
+class MaskBesideAPrior(Exponential):
+    """Half of the noise behind a public mask, which law and draws take besides."""
 
-    def law(self, scores, exactly=True, log_prior=None):
-        return super().law(scores, log_prior)
+    def law(self, scores, log_prior=None, allowed=None):
+        return Exponential(self.epsilon * (1 if allowed is None else 2)).law(scores, log_prior)
 
-    def select(self, scores: Scores, randomness: Randomness, patience: int = 3, *, log_prior=None) -> int:
-        return super().select(scores, randomness, log_prior)
+    def select(self, scores: Scores, randomness: Randomness, log_prior=None, allowed=None) -> int:
+        return Exponential(self.epsilon * (1 if allowed is None else 2)).select(scores, randomness, log_prior)
 
 
 class PriorWithoutLaw(PermuteAndFlip):
@@ -758,6 +761,43 @@ class PriorWithoutLaw(PermuteAndFlip):
 
     def select(self, scores: Scores, randomness: Randomness, prior=None) -> int:
         return int(np.argmax(prior)) if prior is not None else super().select(scores, randomness)
+
+
+class LightWhereAsked(Laplace):
+    """Half of the noise where light noise is asked for."""
+
+    def release(self, counts: Counts, randomness: Randomness, light: bool = False) -> tuple[int, ...]:
+        return Laplace(self.epsilon * (2 if light else 1)).release(counts, randomness)
+
+
+class LightVectorWhereAsked(GaussianVector):
+    """The same of a vector."""
+
+    def release(self, vector: VectorSum, randomness: Randomness, *, light: bool = False) -> NoisyVector:
+        return GaussianVector(self.rho * (2 if light else 1)).release(vector, randomness)
+
+
+class LightItemsWhereAsked(StabilityHistogram):
+    """The same of items."""
+
+    def release(self, items: ItemCounts, randomness: Randomness, light: bool = False):
+        epsilon = self.epsilon * (2 if light else 1)
+        return StabilityHistogram(epsilon, self.failure_delta).release(items, randomness)
+
+
+class LightTestsWhereAsked(AboveThreshold):
+    """The same of tests."""
+
+    def start(self, threshold: int, *, sensitivity: int, adjacency: Adjacency, randomness: Randomness, light=False):
+        noise = AboveThreshold(self.epsilon * (2 if light else 1))
+        return noise.start(threshold, sensitivity=sensitivity, adjacency=adjacency, randomness=randomness)
+
+
+class DrawsInTwoWays(Laplace):
+    """Half of the noise in a second method that draws."""
+
+    def release_lightly(self, counts: Counts, randomness: Randomness) -> tuple[int, ...]:
+        return Laplace(2 * self.epsilon).release(counts, randomness)
 
 
 class HalfTest(ProposeTestRelease):
@@ -999,6 +1039,16 @@ class HalfWhereFine(Laplace):
 
 
 @dataclass(frozen=True)
+class HalfOfAnAdjacency(Laplace):
+    """Half of the noise at another adjacency than that of its example."""
+
+    adjacency: Adjacency = Adjacency.REPLACE_ONE
+
+    def scale(self, counts):
+        return super().scale(counts) / (2 if self.adjacency is Adjacency.ADD_REMOVE else 1)
+
+
+@dataclass(frozen=True)
 class Form:
     """How noise is formed."""
 
@@ -1093,8 +1143,41 @@ class OneByChanceDrawnWithHalf(OneByChance):
     drawn_share: ClassVar[int] = 4
 
 
+class LeaderOrDrawn(OneByChance):
+    """Right: where the test fails, one that is drawn by its score."""
+
+    @property
+    def event(self):
+        return ComposedDpEvent([super().event, Exponential(0.5).event])
+
+    def noise_variance(self, sensitivity: int) -> Fraction:
+        return Fraction(sensitivity**2) * Fraction(self.sigma) ** 2
+
+    def release(self, scores: Scores, randomness: Randomness) -> tuple[int, ...]:
+        best, gap = self._best_and_gap(scores)
+        if gap + sample_discrete_gaussian(self._noise(scores), randomness) > self.threshold(scores.sensitivity):
+            return best
+        return (Exponential(0.5).select(scores, randomness),)
+
+    def law(self, scores: Scores):
+        best, gap = self._best_and_gap(scores)
+        variance = float(self._noise(scores))
+        reach = int(40 * variance**0.5) + 2
+        grid = np.arange(-reach, reach + 1)
+        mass = np.exp(-(grid.astype(float) ** 2) / (2 * variance))
+        passed = float((mass / mass.sum())[grid > self.threshold(scores.sensitivity) - gap].sum())
+        drawn = enumerate(Exponential(0.5).law(scores))
+        return {(place,): (1 - passed) * float(p) + passed * ((place,) == best) for place, p in drawn}
+
+
+class LeaderOrDrawnWithHalf(LeaderOrDrawn):
+    """The same by half of the deviation: a test of a lead shows at few leads, whatever it falls back to."""
+
+    share: ClassVar[int] = 4
+
+
 class LawWithDigits(Exponential):
-    """Its law takes something else in the place of the prior that its draw takes: which it is cannot be told."""
+    """Its law takes something else in the place of the prior that its draw takes."""
 
     def law(self, scores, digits=12):
         return [round(float(p), digits) for p in super().law(scores)]

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from sottovoce.mechanisms.base import Mechanism
+from sottovoce.mechanisms.exponential import Exponential
 from sottovoce.mechanisms.samplers.discrete_laplace import sample_discrete_laplace
 from sottovoce.privacy.events import PureDP
 from sottovoce.privacy.numbers import exact
@@ -16,7 +17,9 @@ from sottovoce.privacy.numbers import exact
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from sottovoce.privacy.aggregates import Counts
+    from numpy.typing import ArrayLike
+
+    from sottovoce.privacy.aggregates import Counts, Scores
     from sottovoce.privacy.aggregates import Counts as Numbers
     from sottovoce.randomness import Randomness
 
@@ -34,7 +37,7 @@ class Typed(Mechanism):
     def scale(self, counts: Counts) -> Fraction:
         return counts.l1 / exact(self.epsilon)
 
-    def release(self, counts: Counts, randomness: Randomness, names: Sequence[str] = ()) -> Sequence[int]:
+    def release(self, counts: Counts, randomness: Randomness) -> Sequence[int]:
         return tuple(v + sample_discrete_laplace(self.scale(counts), randomness) for v in counts.values.tolist())
 
     def noise_law(self, counts: Counts, reach: int) -> Sequence[float]:
@@ -52,5 +55,12 @@ class QuietTyped(Typed):
 class ByAnotherName(Typed):
     """Right: draws anew, of a type that has another name here; the class above says what it is."""
 
-    def release(self, counts: Numbers, randomness: Randomness, names: Sequence[str] = ()) -> Sequence[int]:
+    def release(self, counts: Numbers, randomness: Randomness) -> Sequence[int]:
         return super().release(counts, randomness)
+
+
+class Weighted(Exponential):
+    """Right: draws anew, beside a prior of a type that nobody else knows."""
+
+    def select(self, scores: Scores, randomness: Randomness, log_prior: ArrayLike | None = None) -> int:
+        return super().select(scores, randomness, log_prior)

@@ -205,8 +205,8 @@ MUTANTS = [
         "a-prior-that-nobody-takes",
         "a mechanism whose draw takes no prior is asked with one, since the law above takes it",
         "testing/releases.py",
-        "        return None\n    if len(law) == len(draw) == 1 ",
-        "        return PriorOf(of_law or draw[0], of_draw or law[0])\n    if len(law) == len(draw) == 1 ",
+        "    if not draw:\n        return None\n    priors",
+        '    if not draw and not (draw := _further(mechanism, "law", 1)):\n        return None\n    priors',
         (f"{_ENTRIES}::test_a_right_entry_may_draw_by_a_plain_subclass_of_a_mechanism[FewCandidates]",),
     ),
     Mutant(
