@@ -225,8 +225,8 @@ MUTANTS = [
         (f"{WRONG}::test_a_wrong_mechanism_is_noticed[DrawsWithoutCap--]",),
     ),
     Mutant(
-        "failures-at-six-deltas",
-        "the contract compares a profile at six deltas, and not at the event's own",
+        "failures-at-nine-deltas",
+        "the contract compares a profile at nine deltas, and not at the event's own",
         "testing/claims.py",
         "_points(accountant, cost_of(event).delta)",
         "_points(accountant)",
