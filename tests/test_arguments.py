@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+from fractions import Fraction
 from functools import partial
 from inspect import signature
 
@@ -13,16 +14,20 @@ import sottovoce as sv
 from sottovoce.errors import InputError, ParameterError, SottoError
 from sottovoce.experts.ray_engine import RayEngine
 from sottovoce.fitting.fit import Fitting
+from sottovoce.methods.answering.answerer import make_answerer
+from sottovoce.metrics.evaluate import evaluate
 from sottovoce.models.base import Isolation
 from sottovoce.models.fake import FakeScorer, FakeStepper
 from sottovoce.planner.guide import Asked, make_guide
 from sottovoce.planner.long_answers import bought
+from sottovoce.privacy.ledger.ledger import Identity
 from sottovoce.randomness import SystemRandomness
 from sottovoce.records.sealed import PrivateRecords, PublicRecords, Row
 
 ROWS = [Row(i, {"text": f"zq{i}xv", "label": "a"}) for i in range(5)]
 TASK = sv.Task(labels=["a", "b"])
 ANSWERS = sv.AnswerTask()
+WHO = Identity("ab", sv.Adjacency.REPLACE_ONE, "record")
 
 
 def records():
@@ -122,6 +127,45 @@ def test_a_synthesizer_of_anything_else_is_refused(name, value):
         lambda file: sv.Partition(max_records=None),
         lambda file: next(writer().rounds(on_token=5)),
         lambda file: sv.fit(records(), TASK, epsilon=4, out=file.with_name("x.sotto"), on_units=5),
+        lambda file: sv.fit(records(), TASK, epsilon=4, out="a\0b.sotto"),
+        lambda file: sv.fit(records(), TASK, epsilon=4, out="\ud800.sotto"),
+        lambda file: sv.fit(records(), TASK, epsilon=4, out=file.with_name("x.sotto"), resume="no"),
+        lambda file: sv.Fitted.load("a\0b.sotto"),
+        lambda file: sv.Fitted.load("\ud800.sotto"),
+        lambda file: sv.Fitted.from_bytes("x", "n"),
+        lambda file: sv.Budget(10**5000),
+        lambda file: sv.Partition(units_per_expert=10**5000),
+        lambda file: PrivateRecords([Row(1, {"text": "x", "group": 10**5000})], source="notes", unit="group"),
+        lambda file: PrivateRecords(np.array("zq1xv"), source="notes"),
+        lambda file: PrivateRecords(ROWS, source="notes", synthetic="no"),
+        lambda file: PrivateRecords(ROWS, source="notes", size_is_public="no"),
+        lambda file: sv.read_private(file, truncate="no"),
+        lambda file: sv.read_private(file, stream=np.array([1, 2])),
+        lambda file: sv.read_private(file, synthetic="no"),
+        lambda file: sv.read_private(file, stream=True, synthetic="no"),
+        lambda file: sv.read_public(file, truncate="no"),
+        lambda file: sv.make_plan(records=10, questions=1, budget=sv.Budget(1), task=np.array([1, 2])),
+        lambda file: icl().affords(10**12, epsilon=1),
+        lambda file: list(icl().classify(np.array("zq1xv"), epsilon=1)),
+        lambda file: sv.Ledger(np.array([1, 2])),
+        lambda file: sv.Ledger(":memory:").open(records(), sv.Budget(1)),
+        lambda file: sv.Ledger(":memory:").open(WHO, 8),
+        lambda file: sv.Ledger(":memory:").grant(WHO, "8,1e-6"),
+        lambda file: sv.Ledger(":memory:").join("x", None),
+        lambda file: sv.Ledger(":memory:").admits("x", None),
+        lambda file: sv.Ledger(":memory:").allot(WHO, budget=1, caller="a"),
+        lambda file: sv.Ledger(":memory:").budget_of("x"),
+        lambda file: sv.Ledger(":memory:").require_caller("x"),
+        lambda file: evaluate(None, ["x"]),
+        lambda file: evaluate([1, 2], ["x", "y"]),
+        lambda file: evaluate([float("nan"), "b"], ["x", "y"]),
+        lambda file: evaluate(["a", "b"], None),
+        lambda file: evaluate(["a", "b"], ["a", 3]),
+        lambda file: evaluate(["a", "b"], ["x", "y"], questions=3),
+        lambda file: evaluate(["a", "b"], ["x", "y"], groups=3),
+        lambda file: evaluate(["a", "b"], ["x", "y"], metrics=None),
+        lambda file: evaluate(["a", "b"], ["x", "y"], metrics=[1]),
+        lambda file: make_answerer("coreset", k=Fraction(10**400)),
         lambda file: sv.fit(records(), TASK, epsilon=4, out=3),
         lambda file: sv.fit(records(), TASK, epsilon=4, engine=4),
         lambda file: sv.fit(records(), TASK, epsilon=4, engine=object()),

@@ -12,10 +12,10 @@
     │   ├── OpaqueError                 somebody tried to look inside sealed data
     │   ├── OutputError                 what a command prints cannot be written
     │   └── MissingExtraError           an optional package is not installed
-    ├── BudgetError                 3   nothing was charged
+    ├── BudgetError                 3   the charge is refused, or the ledger
     │   ├── BudgetExhaustedError        asked, left, limit
     │   ├── LedgerMismatchError         this ledger is kept for other data or another adjacency
-    │   └── LedgerUnavailableError      it cannot be read or written; no charge, so no answer
+    │   └── LedgerUnavailableError      it cannot be read or written; it says so where a charge stands
     └── ModelError                  4   the model could not be loaded or run
 
 Messages name the value, the limit and the next step. They never quote a private record: a row is named by
@@ -95,9 +95,16 @@ class ParameterError(InputError):
     """
 
     def __init__(self, name: str, value: object, limit: str) -> None:
-        given = "missing" if value is None else repr(value)
+        given = "missing" if value is None else _shown(value)
         super().__init__(f"{name} is {given}; it must be {limit}" + ("" if limit.endswith("?") else "."))
         self.name, self.value, self.limit = name, value, limit
+
+
+def _shown(value: object) -> str:
+    try:
+        return repr(value)
+    except ValueError:  # Python writes no number of more than 4,300 digits
+        return f"a {type(value).__name__} that is too long to be shown"
 
 
 class AssignmentError(InputError):
@@ -127,7 +134,7 @@ class MissingExtraError(InputError):
 
 
 class BudgetError(SottoError):
-    """The budget did not allow the release; nothing was charged for it."""
+    """The ledger does not allow the release. Nothing was charged for it, unless the message says what stands."""
 
     exit_code: ClassVar[int] = 3
 

@@ -10,14 +10,16 @@ from __future__ import annotations
 import difflib
 import math
 import numbers
-from collections.abc import Callable, Sequence
+import os
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import KW_ONLY, MISSING, dataclass, fields, is_dataclass
 from fractions import Fraction
 from functools import cache
+from pathlib import Path
 from types import NoneType
 from typing import Annotated, Any, Final, TypeVar, final, get_args, get_origin, get_type_hints
 
-from sottovoce.errors import ParameterError
+from sottovoce.errors import GIVEN, ParameterError
 
 LEAST: Final = 1e-9
 MOST: Final = 1e9
@@ -244,7 +246,13 @@ class Kind:
         return value
 
 
+FLAG: Final = Kind(bool, "True or False")
 CALLED: Final = Kind((Callable, NoneType), "a function, or left out")  # type: ignore[arg-type]
+
+
+def is_several(value: object) -> bool:
+    """Whether something holds several things: no text, no mapping, and no array of no dimension."""
+    return isinstance(value, Iterable) and not isinstance(value, str | Mapping) and getattr(value, "ndim", 1) > 0
 
 
 @final
@@ -284,10 +292,35 @@ Tiny = Annotated[float, Number(1e-15, 0.5, exact=True)]
 Switch = Annotated[bool, YesNo()]
 """True or false."""
 
+
+@final
+class FileName:
+    """A limit on the name of a file: what no file can be called is refused in words."""
+
+    def read(self, name: str, value: str | os.PathLike[str]) -> Path:
+        """The path.
+
+        Raises:
+            ParameterError: It is no name, or has a character that no name can have.
+        """
+        path = Path(Kind((str, os.PathLike), "a file name").read(name, value))
+        try:
+            known = b"\0" not in os.fsencode(path)
+        except ValueError:
+            known = False
+        if not known:
+            raise ParameterError(name, GIVEN, "a file name without null characters and lone surrogates")
+        return path
+
+
+FILE_NAME: Final = FileName()
+
 COUNT: Final = Number(1, whole=True, strict=True)
 """A number of things, at least one."""
 PLANNED: Final = Number(1, 10**12, whole=True, strict=True)
 """A number of things that somebody plans with, small enough to be worked with as a float."""
+AT_ONCE: Final = Number(0, 10**6, whole=True, strict=True)
+"""A number of answers that are compared with a budget one by one."""
 SIZE: Final = Number(0, whole=True, strict=True)
 """A number of things, which may be none."""
 
@@ -499,5 +532,12 @@ class CheckedFloats(Checked):
         for field in fields(self):
             value = getattr(self, field.name)
             if isinstance(value, Fraction | Root):
-                object.__setattr__(self, field.name, float(value))
+                object.__setattr__(self, field.name, _as_float(value))
         super().__post_init__()  # what comes back exact may be past the limit
+
+
+def _as_float(value: Fraction | Root) -> float:
+    try:
+        return float(value)
+    except OverflowError:
+        return math.inf

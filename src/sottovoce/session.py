@@ -27,7 +27,7 @@ from sottovoce.methods.references import Demonstrations
 from sottovoce.models.base import FloatArray, LabelScorer, PreparedContexts, require_suited
 from sottovoce.models.failures import free, is_models
 from sottovoce.models.registry import load_scorer
-from sottovoce.parameters import Able, Kind
+from sottovoce.parameters import AT_ONCE, Able, Kind, is_several
 from sottovoce.planner.answering import AUTO, resolve_answering
 from sottovoce.privacy.accounting.amplification import Sampling, SharedSample
 from sottovoce.privacy.ledger.balance import SEEDED_NOTE, Balance
@@ -274,8 +274,8 @@ class PrivateICL:
         return self._batches(questions, epsilon, delta, None)
 
     def affords(self, count: int, *, epsilon: float, delta: float | None = None) -> None:
-        """Raises what would be raised if ``count`` answers were asked now; charges nothing."""
-        Kind(int, "a whole number").read("count", count)
+        """Raises what would be raised if ``count`` answers were asked now, at most a million; charges nothing."""
+        AT_ONCE.read("count", count)
         terms = self.terms(epsilon, delta)
         if self._account and self.method.private:
             self._account.check([Reservation(f"check {i}", terms.event, "") for i in range(count)])
@@ -345,7 +345,7 @@ class PrivateICL:
         self, questions: Iterable[str | Query], epsilon: float, delta: float | None, release_ids: list[str] | None
     ) -> Iterator[list[Release]]:
         self.terms(epsilon, delta)
-        if isinstance(questions, str | Mapping) or not isinstance(questions, Iterable):
+        if not is_several(questions):
             raise ParameterError("questions", type(questions), "several questions, such as a list of texts")
         waiting = iter(questions)
         while batch := [self._fields(question) for question in islice(waiting, BATCH)]:

@@ -14,6 +14,7 @@ from sottovoce.errors import (
     BudgetExhaustedError,
     InputError,
     LedgerMismatchError,
+    LedgerUnavailableError,
     ModelError,
     NonPrivateError,
     ParameterError,
@@ -23,7 +24,7 @@ from sottovoce.methods.answering.answerer import make_answerer
 from sottovoce.models.base import Isolation, weakest
 from sottovoce.models.fake import FakeScorer, FakeWriter, nearest_output
 from sottovoce.privacy.ledger.budget import Budget
-from sottovoce.privacy.ledger.ledger import Ledger
+from sottovoce.privacy.ledger.ledger import Account, Ledger
 from sottovoce.randomness import SeededRandomness
 from sottovoce.records.sealed import PrivateRecords, Row
 
@@ -203,6 +204,29 @@ def test_an_answer_that_could_not_be_finished_is_finished_later_from_what_was_dr
     assert (kinds(answers), drawn, answers.unfinished) == (["reserve", "release"], [1], {})
     with pytest.raises(LedgerMismatchError):
         answers.ask("what of the card?", epsilon=1, release_id=name)
+
+
+def test_an_answer_is_kept_where_its_ledger_goes_behind_the_draw(monkeypatch):
+    answers, drawn = answers_of(shots=2), []
+    kind, noted, gone = type(answers.method), Account.mark_released, [True]
+    draw = kind.draw
+
+    def counted(*arguments):
+        drawn.extend([] if is_rehearsal(arguments) else [1])
+        return draw(*arguments)
+
+    def away(account, *given, **named):
+        if gone.pop() if gone else False:
+            raise LedgerUnavailableError("The ledger is away.")
+        return noted(account, *given, **named)
+
+    monkeypatch.setattr(kind, "draw", counted)
+    monkeypatch.setattr(Account, "mark_released", away)
+    with pytest.raises(LedgerUnavailableError, match=r"was drawn and is kept.*again with release_id='mine'"):
+        answers.ask("what of the card?", epsilon=1, release_id="mine")
+    assert answers.unfinished == {"mine": {"question": "what of the card?"}}
+    assert answers.ask("what of the card?", epsilon=1, release_id="mine").release_id == "mine"
+    assert (kinds(answers), drawn, answers.unfinished) == (["reserve", "draw", "release"], [1], {})
 
 
 def test_what_was_drawn_for_one_question_answers_no_other(monkeypatch):

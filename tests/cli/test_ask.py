@@ -8,7 +8,9 @@ import json
 import pytest
 
 from sottovoce.cli import run
+from sottovoce.models.base import Isolation
 from sottovoce.privacy.ledger.ledger import Ledger
+from sottovoce.session import PrivateICL
 
 LABELS = "billing,fraud"
 ASK = ("--private", "private.jsonl", "--labels", LABELS, "--model", "fake", "--method", "poe", "--epsilon", "0.5",
@@ -47,6 +49,22 @@ def test_several_questions_are_answered_in_their_order_and_each_is_charged(desk)
     code, out, _ = desk("ask", "late?", "lost?", *ASK, "--json")
     assert [json.loads(line)["id"] for line in out.splitlines()] == ["1", "2"]
     assert charged() == 5
+
+
+def test_where_a_model_says_less_at_a_later_question_that_is_stated(desk, monkeypatch):
+    asked = PrivateICL.ask
+
+    def settling(session, question, **given):
+        release = asked(session, question, **given)
+        if question == "late?":
+            session.model.isolation = Isolation.NOT_VERIFIED
+        return release
+
+    monkeypatch.setattr(PrivateICL, "ask", settling)
+    code, _, err = desk("ask", "early?", "late?", "lost?", "broken?", *ASK)
+    assert code == 0
+    assert err.count("experts computed apart: by construction") == 1
+    assert err.count("no formal guarantee") == 1, "of all that follow, once"
 
 
 def test_calibrated_experts_cost_what_others_cost(desk):

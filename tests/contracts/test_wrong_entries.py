@@ -271,6 +271,10 @@ MECHANISMS = [
     (mechanisms.PriorWithoutLaw(0.7), "drive", "its select may be given prior besides"),
     (mechanisms.LightWhereAsked(0.7), "drive", "its release may be given light besides"),
     (mechanisms.DrawsInTwoWays(0.7), "drive", "release and release_lightly both draw"),
+    (mechanisms.CheapTest(2.0, 1e-6, 1), "neighbours", "a delta of 5"),
+    (mechanisms.FloorNorm(0.05), "neighbours", "(?s)Renyi.*2 numbers that move by 1 each"),
+    (mechanisms.CappedNoise(0.5), "neighbours", "(?s)does not hold.*a number that moves by 300"),
+    (mechanisms.CappedSelection(0.5), "neighbours", "(?s)does not hold.*sensitivity [369]00"),
     (mechanisms.LeaderOrDrawnWithHalf(2.0, 1e-6, 1), "neighbours", "a delta of"),
     *((mechanisms.HalfTest(2.0, 1e-6, k), "sampler", "do not follow its law") for k in (1, 2, 3)),
     *((mechanisms.DropTest(2.0, 1e-6, k), "sampler", "(?s)do not follow its law.*replace-one") for k in (1, 2, 3)),
@@ -376,7 +380,9 @@ ANSWERERS = [
     pytest.param(
         answerers.WordsWithHalfWhereAddedAlone, "drive", "cannot be checked: it raised Param", marks=pytest.mark.slow
     ),
-    pytest.param(answerers.WordsWithLightNoise, "drive", "cannot be checked: its release may", marks=pytest.mark.slow),
+    pytest.param(
+        answerers.WordsWithLightNoise, "composition", "what it draws costs epsilon 16", marks=pytest.mark.slow
+    ),
     pytest.param(
         answerers.TwoAtMost, "sensitivity", "(?s)told a sensitivity of 2, and scores move by 4", marks=pytest.mark.slow
     ),

@@ -132,7 +132,7 @@ def test_figures_are_those_of_the_certificate_and_the_ledger(made):
     fitted, ledger = made
     facts = facts_of(fitted, ledger=ledger)
     assert rows_of(facts, "The guarantee")["delta"] == "1e-06"
-    assert rows_of(facts, "Odds")["no probability changes by more than a factor of"] == "54.6"
+    assert rows_of(facts, "Odds")["no probability changes by more than a factor of"] == "54.6, up to 1e-06"
     # One half becomes e^4 / (1 + e^4) = .98201.
     assert rows_of(facts, "Odds")["who thinks it 50 % likely beforehand"] == "at most 98.21 %"
     assert rows_of(facts, "Other releases of the same data")["charged releases, this one among them"] == "1"

@@ -307,6 +307,23 @@ def test_a_fit_whose_folder_is_moved_as_it_is_drawn_is_kept_in_it(place, monkeyp
     assert draws(place) == 1
 
 
+@pytest.mark.parametrize("comes_up", [lambda file: file.mkdir(), lambda file: file.symlink_to("nothing")])
+def test_a_folder_or_a_link_that_comes_up_in_place_of_the_output_is_no_output(place, monkeypatch, comes_up):
+    draw, out = ClassMeans.fit, place / "support.sotto"
+
+    def beside(*given):
+        comes_up(out)
+        return draw(*given)
+
+    with monkeypatch.context() as late:
+        late.setattr(ClassMeans, "fit", beside)
+        with pytest.raises(InputError, match="is another file"):
+            fit_at(place)
+    out.rmdir() if out.is_dir() else out.unlink()
+    fit_at(place, resume=True)
+    assert (noted(place), draws(place)) == (["reserve", "draw", "release"], 1)
+
+
 def test_a_fit_beside_the_file_of_another_one_says_how_to_go_on_with_it(place):
     stopped(place)
     other = fit(records(end=" others"), ledger=":memory:", budget=ROOMY)

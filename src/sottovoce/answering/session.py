@@ -24,7 +24,7 @@ from typing import Any, ClassVar, Final, NoReturn, Protocol, final
 import numpy as np
 
 from sottovoce.answering.pairs import size_of
-from sottovoce.errors import ModelError, NonPrivateError, ParameterError, SottoError
+from sottovoce.errors import LedgerUnavailableError, ModelError, NonPrivateError, ParameterError, SottoError
 from sottovoce.experts.sampling import ALL, CELLS, SAMPLINGS, ExpertSampling
 from sottovoce.experts.written import TEXTS, WrittenEnsemble, WrittenOutputs, request_of
 from sottovoce.methods.answering.answerer import (
@@ -41,7 +41,7 @@ from sottovoce.models.base import Embedder, FloatArray, Isolation, Writer, Writi
 from sottovoce.models.failures import is_models
 from sottovoce.models.registry import load_writer
 from sottovoce.models.text_embedding import load_embedder
-from sottovoce.parameters import Able, Kind, Number
+from sottovoce.parameters import AT_ONCE, Able, Kind, Number, is_several
 from sottovoce.planner.long_answers import AUTO, resolve_long_answer
 from sottovoce.privacy.ledger.account import require_release_id
 from sottovoce.privacy.ledger.balance import SEEDED_NOTE, Balance
@@ -99,8 +99,40 @@ class Keeper(Protocol):
             InputError: There is no room; nothing was drawn.
         """
 
-    def save(self, drawn: Drawn) -> str:
-        """Saves it whole and durably, and returns its hash."""
+    def save(self, drawn: Drawn) -> str | None:
+        """Saves it whole, and returns its hash where it is on the disk."""
+
+
+@final
+class _InMemory:
+    """Hands on what was drawn, before the ledger is asked whether it may leave."""
+
+    def __init__(self, keep: Callable[[Drawn], None]) -> None:
+        self._keep = keep
+
+    def make_room(self, size: int) -> None:
+        pass
+
+    def save(self, drawn: Drawn) -> None:
+        self._keep(drawn)
+
+
+@final
+@dataclass
+class _Unfinished:
+    """An answer that was charged and drawn here.
+
+    Attributes:
+        query: Its question.
+        drawn: What was drawn.
+        terms: Its guarantee.
+        noted: Whether the ledger noted that it leaves.
+    """
+
+    query: Query
+    drawn: Drawn
+    terms: Guarantee
+    noted: bool = False
 
 
 @final
@@ -198,7 +230,7 @@ class PrivateAnswers:
             method, self.advice = chosen.method, str(chosen)
         self.method = make_answerer(method) if isinstance(method, str) else method
         self._records = self._usable(records, allow_non_private)
-        self._unfinished: dict[str, tuple[Query, Drawn, Guarantee]] = {}
+        self._unfinished: dict[str, _Unfinished] = {}
         AnswerSetting(self.adjacency, self.sampling, self._units)  # refuses what has no guarantee, before a model loads
         self.writer = load_writer(writer) if isinstance(writer, str) else writer
         self.embedder = self._embedder(embedder)
@@ -346,26 +378,48 @@ class PrivateAnswers:
         Raises:
             BudgetExhaustedError: It cannot be paid for; nothing was charged and nothing private read.
             LedgerMismatchError: The release id was used before.
+            LedgerUnavailableError: The ledger cannot be used any more. Where an answer was drawn, the message has its
+                release id.
             ModelError: A model failed; the message says whether something was charged. Where an answer was drawn and
                 could not be finished, the error has its ``release_id``.
         """
-        query, _ = self.question(question), self.account
+        query, account = self.question(question), self.account
         name = secrets.token_hex(16) if release_id is None else require_release_id(release_id)
-        asked, drawn, terms = self._unfinished.get(name, (None, None, None))
-        if asked != query or drawn is None or terms is None:
-            public = self.public_side(query)
-            plan = self.plan(epsilon, delta, public)
-            drawn = self.draw(query, plan, public, name)
-            terms = self.terms(plan, drawn.isolation)
-            self._unfinished[name] = (query, drawn, terms)
+        again = f"Ask the same question of this object again with release_id={name!r}"
+        kept = self._unfinished.get(name)
         try:
-            value = self.finish(drawn)
+            if kept is None or kept.query != query:
+                kept = self._drawn_for(query, name, epsilon, delta)
+            elif not kept.noted and account is not None:
+                account.mark_released([name], isolated=kept.drawn.isolation.holds)
+                kept.noted = True
+        except LedgerUnavailableError as error:
+            kept = self._unfinished.get(name)
+            if kept is None or kept.query != query:
+                raise
+            raise LedgerUnavailableError(f"{error} The answer was drawn and is kept. {again}.") from error
+        try:
+            value = self.finish(kept.drawn)
         except ModelError as error:
-            again = f"Ask the same question of this object again with release_id={name!r}"
             raise ModelError(f"{error} {again}.", retryable=error.retryable, release_id=name) from error
-        release = Release(value, terms, name, self.balance)
+        release = Release(value, kept.terms, name, self.balance)
         del self._unfinished[name]
         return release
+
+    def _drawn_for(self, query: Query, name: str, epsilon: float, delta: float | None) -> _Unfinished:
+        """Charges and draws an answer. It is kept until it is finished, also where the ledger fails behind the draw."""
+        public = self.public_side(query)
+        plan = self.plan(epsilon, delta, public)
+
+        def keep(drawn: Drawn) -> None:
+            self._unfinished[name] = _Unfinished(query, drawn, self.terms(plan, drawn.isolation))
+
+        keeper = _InMemory(keep) if self.reads_by_coins else None  # else the ledger is asked before the draw alone
+        drawn = self.draw(query, plan, public, name, keeper=keeper)
+        if name not in self._unfinished or self._unfinished[name].drawn is not drawn:
+            keep(drawn)
+        self._unfinished[name].noted = True
+        return self._unfinished[name]
 
     def answers(
         self, questions: Iterable[str | Query], *, epsilon: float, delta: float | None = None
@@ -375,7 +429,7 @@ class PrivateAnswers:
         Raises:
             BudgetExhaustedError: The next one cannot be paid for; earlier answers stand.
         """
-        if isinstance(questions, str | Mapping) or not isinstance(questions, Iterable):
+        if not is_several(questions):
             raise ParameterError("questions", type(questions), "several questions, such as a list of texts")
         for question in questions:
             yield self.ask(question, epsilon=epsilon, delta=delta)
@@ -383,7 +437,7 @@ class PrivateAnswers:
     @property
     def unfinished(self) -> dict[str, Query]:
         """Answers that were charged and drawn but not finished here: their release ids, with their questions."""
-        return {name: query for name, (query, _, _) in self._unfinished.items()}
+        return {name: kept.query for name, kept in self._unfinished.items()}
 
     # Before the charge
 
@@ -479,7 +533,8 @@ class PrivateAnswers:
         return Price(plan.epsilon, plan.report.delta)
 
     def affords(self, plan: AnswerPlan, count: int) -> None:
-        """Raises what would be raised if so many answers were asked now; charges nothing."""
+        """Raises what would be raised if so many answers were asked now, at most a million; charges nothing."""
+        AT_ONCE.read("count", count)
         if self.account is not None and self.charges and count:
             self.account.check([Reservation(f"check-{i}", plan.charge, "") for i in range(count)])
 
@@ -533,7 +588,8 @@ class PrivateAnswers:
             begin()
         drawn = self._drawn(plan, outputs, public)
         if not at_once:
-            saved = None if keeper is None else {release_id: keeper.save(drawn)}
+            hash_ = None if keeper is None else keeper.save(drawn)
+            saved = None if hash_ is None else {release_id: hash_}
             account.mark_released([release_id], saved, isolated=drawn.isolation.holds)
         return drawn
 

@@ -84,6 +84,7 @@ def ask(
     session = setup.session(setup.load_task(), epsilon=price, questions=len(questions or [""]))
     if questions and len(questions) > 1:
         session.affords(len(questions), epsilon=price, delta=slack)
+    told = None
     for number, question in enumerate(_asked(questions), 1):
         release = session.ask(question, epsilon=price, delta=slack, release_id=release_id)
         balance = release.remaining
@@ -93,10 +94,12 @@ def ask(
                 put({**release.as_row(str(number)), "statement": release.statement, "remaining": remaining})
                 continue
             put_text(release.value)
-        if number == 1:
-            say(release.statement)
-            if session.ledger and setup.ledger is None:
-                say(f"Ledger: {session.ledger.path} (none was named; known by the records' fingerprint)")
+        terms = release.terms.under(told.isolation) if told else release.terms
+        if told is None or terms.isolation is not told.isolation:  # the model may say less than before
+            say(terms.statement)
+        told = terms
+        if number == 1 and session.ledger and setup.ledger is None:
+            say(f"Ledger: {session.ledger.path} (none was named; known by the records' fingerprint)")
         if balance and release.terms.method.private:
             say(f"Ledger: {left_in_words(balance, release.event)}.")
 

@@ -15,13 +15,14 @@ from types import NoneType
 from typing import Final, final
 
 from sottovoce.errors import AssignmentError, ParameterError
-from sottovoce.parameters import COUNT, Kind, Number
+from sottovoce.parameters import Kind, Number
 from sottovoce.privacy.unit import Adjacency, Assignment, ChangeType, change_type
 from sottovoce.randomness import Randomness, SystemRandomness
 from sottovoce.records.limits import ROWS
 from sottovoce.records.sealed import Opaque
 
 _CAPACITY: Final = Number(1, ROWS, whole=True, strict=True)
+_SOME: Final = Number(1, 10**9, whole=True, strict=True)
 """Slots, each of which takes room though it may be empty: no more than a file can fill."""
 
 
@@ -68,7 +69,7 @@ class Partition:
     _key: bytes = field(default_factory=lambda: SystemRandomness().below(2**256).to_bytes(32, "big"), repr=False)
 
     def __post_init__(self) -> None:
-        for name, limit in (("units_per_expert", COUNT), ("capacity", _CAPACITY), ("max_records", COUNT)):
+        for name, limit in (("units_per_expert", _SOME), ("capacity", _CAPACITY), ("max_records", _SOME)):
             if (value := getattr(self, name)) is not None or name != "capacity":
                 object.__setattr__(self, name, limit.read(name, value))
 

@@ -391,7 +391,7 @@ class Checkpoint:
             return given
         noted = self._noted.hashes
         for name, hash_ in there.items():
-            if noted.get(name) != hash_:
+            if hash_ is None or noted.get(name) != hash_:  # None is a folder, or a link to nothing
                 raise self._is_another(files[name])
         if _OUT not in there:
             return given

@@ -12,7 +12,6 @@ from __future__ import annotations
 
 import hashlib
 import hmac
-import os
 import secrets
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -69,7 +68,7 @@ from sottovoce.models.base import (
 from sottovoce.models.failures import is_models
 from sottovoce.models.registry import load_scorer, load_stepper
 from sottovoce.models.stepper import Stepper
-from sottovoce.parameters import CALLED, Able, Kind, Number, OneOf
+from sottovoce.parameters import CALLED, FILE_NAME, FLAG, Able, Kind, Number, OneOf
 from sottovoce.privacy.aggregates import IntArray
 from sottovoce.privacy.checks import asked_hash, canonical
 from sottovoce.privacy.ledger.account import Reservation, Standing
@@ -726,20 +725,22 @@ def fit(
     Raises:
         InputError: Something given is not usable, and nothing was charged; or ``out`` has no room for what is drawn,
             and the charge stands.
-        BudgetError: The ledger does not fit these records, or the fit cannot be paid for; nothing was charged.
+        BudgetError: The ledger does not fit these records, or the fit cannot be paid for; nothing was charged, unless
+            the message says that the charge stands.
         ModelError: The model failed; what was charged stands.
     """
-    Kind((str, os.PathLike, NoneType), "a file name").read("out", out)
+    place = None if out is None else FILE_NAME.read("out", out)
+    FLAG.read("resume", resume)
     CALLED.read("on_units", on_units)
     fitting = Fitting(records, task, epsilon=epsilon, delta=delta, **more)
-    if out is None:
+    if place is None:
         if resume:
             raise ParameterError("resume", resume, "given with 'out': it goes on with a run that left its folder there")
         return fitting.run(on_units=on_units)
-    if resume and (done := finished(fitting, Path(out))) is not None:
-        beside_finished(Path(out))
+    if resume and (done := finished(fitting, place)) is not None:
+        beside_finished(place)
         return done
-    with begun(fitting, Path(out), resume=resume) as checkpoint:
+    with begun(fitting, place, resume=resume) as checkpoint:
         return finish(fitting, checkpoint, on_units=on_units)
 
 

@@ -9,10 +9,9 @@ from __future__ import annotations
 
 import hashlib
 import json
-import os
 import re
 import stat
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import islice
 from pathlib import Path
@@ -27,7 +26,7 @@ from sottovoce.fitting.certificate import FitCertificate
 from sottovoce.methods.fitting.support import DemonstrationSupport, LinearSupport, Support
 from sottovoce.models.base import Embedder, FloatArray, LabelScorer, PreparedContexts, embedding_model
 from sottovoce.models.registry import load_scorer
-from sottovoce.parameters import Able, Kind
+from sottovoce.parameters import FILE_NAME, Able, Kind, is_several
 from sottovoce.privacy.checks import canonical, read_json
 from sottovoce.privacy.numbers import rounded_up
 from sottovoce.records.sealed import Row
@@ -151,7 +150,7 @@ class Fitted:
 
     def batches(self, queries: Sequence[str | Query]) -> Iterator[FloatArray]:
         """As ``log_probabilities``, in batches of questions."""
-        if isinstance(queries, str | Mapping) or not isinstance(queries, Iterable):
+        if not is_several(queries):
             raise ParameterError("queries", type(queries).__name__, "several questions, such as a list of texts")
         return self._in_batches([question_of(self.task, query) for query in queries])
 
@@ -209,9 +208,8 @@ class Fitted:
         Raises:
             InputError: A file is there already, or it cannot be written.
         """
-        Kind((str, os.PathLike), "a file name").read("file", file)
-        content = self.to_bytes()
-        with new_file(Path(file)) as stream:
+        path, content = FILE_NAME.read("file", file), self.to_bytes()
+        with new_file(path) as stream:
             stream.write(content)
 
     @classmethod
@@ -226,7 +224,7 @@ class Fitted:
             InputError: It cannot be read, is too large, cut off, damaged or of a newer version, or its certificate is
                 for another support.
         """
-        path = Path(Kind((str, os.PathLike), "a file name").read("file", file))
+        path = FILE_NAME.read("file", file)
         try:
             found = path.stat()
             if not stat.S_ISREG(found.st_mode):
@@ -257,7 +255,7 @@ class Fitted:
         Raises:
             InputError: As for ``load``.
         """
-        arrays, about = _parts(content, name)
+        arrays, about = _parts(Kind(bytes, "the bytes of a fitted file").read("content", content), name)
         support = _support_of(about, arrays, name)
         fitted = cls(
             support,

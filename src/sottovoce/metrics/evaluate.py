@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
+from types import NoneType
 from typing import Any, Final, final
 
 from sottovoce.errors import ParameterError
@@ -12,6 +13,7 @@ from sottovoce.metrics.base import Metric, Statistics
 from sottovoce.metrics.bleu import Bleu
 from sottovoce.metrics.meteor import Meteor
 from sottovoce.metrics.rouge import Rouge
+from sottovoce.parameters import Able, is_several
 
 METRICS: Final[Mapping[str, Callable[[], Metric]]] = {
     "bleu": Bleu,
@@ -118,7 +120,13 @@ def evaluate(
         >>> print(round(found.scores["rouge-1"].value, 3), found.missing)
         0.429 1
     """
-    several = [(text,) if isinstance(text, str) else tuple(text) for text in references]
+    given: dict[str, object] = {"answers": answers, "references": references, "metrics": metrics}
+    given |= {name: more for name, more in (("questions", questions), ("groups", groups)) if more is not None}
+    for name, value in given.items():
+        if not is_several(value):
+            raise ParameterError(name, type(value), "a list, with one entry for each answer or metric")
+    _require_texts("answers", answers, (str, NoneType))
+    several = [(text,) if isinstance(text, str) else _references(text) for text in references]
     if len(several) != len(answers):
         raise ParameterError("references", len(several), f"one for each of {len(answers)} answers")
     if questions is not None and len(questions) != len(answers):
@@ -145,9 +153,23 @@ def evaluate(
     )
 
 
+def _references(texts: Any) -> tuple[str, ...]:
+    if not is_several(texts):
+        raise ParameterError("references", type(texts), "a text, or several, for each answer")
+    several = tuple(texts)
+    _require_texts("references", several, str)
+    return several
+
+
+def _require_texts(name: str, texts: Sequence[object], kinds: type | tuple[type, ...]) -> None:
+    for number, text in enumerate(texts, 1):
+        if not isinstance(text, kinds):
+            raise ParameterError(name, type(text), f"texts (number {number} is none); a missing answer is None")
+
+
 def _made(metric: str | Metric) -> Metric:
     if not isinstance(metric, str):
-        return metric
+        return Able("measure", "the name of a metric, or a metric with its model").read("metrics", metric)
     if metric not in METRICS:
         raise ParameterError("metrics", metric, f"one of {', '.join(METRICS)}, or a metric with its model")
     return METRICS[metric]()

@@ -176,6 +176,7 @@ def make_plan(
     """
     Kind(Budget, "a Budget, such as Budget(8, 1e-6)").read("budget", budget)
     Kind((Accuracy, NoneType), "an Accuracy").read("zero_shot", zero_shot)
+    Kind((str, NoneType), "the name of a task that was measured").read("task", task)
     adjacency = Adjacency.parse(adjacency)
     records, questions = PLANNED.read("records", records), PLANNED.read("questions", questions)
     OneOf((KNOWN, UNKNOWN)).read("labels", labels)

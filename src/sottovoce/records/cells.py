@@ -21,6 +21,8 @@ from typing import Any, ClassVar, Final
 
 import numpy as np
 
+from sottovoce.errors import InputError
+
 DEEPEST: Final = 32
 """Lists and objects within each other; what lies deeper does not count."""
 LONGEST_PLAIN: Final = 40
@@ -81,8 +83,14 @@ def identity_text(value: object) -> str:
     Example:
         >>> [identity_text(v) for v in (3, 3.0, "3", "03", "3 ")]
         ['3', '3', '3', '03', '3 ']
+
+    Raises:
+        InputError: It is a number of more digits than Python writes.
     """
-    return str(_by_value(value))
+    try:
+        return str(_by_value(value))
+    except ValueError:
+        raise InputError("An id or a unit is a number of more than 4,300 digits. Give it as a text.") from None
 
 
 def names_nobody(value: object) -> bool:

@@ -25,7 +25,7 @@ from typing import IO, TYPE_CHECKING, Any, cast
 
 from sottovoce.errors import MissingExtraError, ParameterError, RecordError
 from sottovoce.files.tables import csv_rows, is_without_rows
-from sottovoce.parameters import Kind, Number
+from sottovoce.parameters import FLAG, Kind, Number
 from sottovoce.records import limits
 from sottovoce.records.cells import ENCODED_PICTURES, PICTURES
 from sottovoce.records.columns import likely_delimiter, renamed
@@ -85,6 +85,8 @@ def read_private(
     """
     limit = _limit(source, max_characters)
     Kind((str, NoneType), "the name of a column, or 'record'").read("unit", unit)
+    FLAG.read("truncate", truncate)
+    FLAG.read("stream", stream)
     _require_names(columns)
     reading = Reading(dict(columns or {}), limit if truncate else None)
     if stream and isinstance(source, str | os.PathLike) and is_rereadable(source):
@@ -115,6 +117,7 @@ def read_public(
     A row without one of ``columns`` keeps the fields that it has.
     """
     limit = _limit(source, max_characters)
+    FLAG.read("truncate", truncate)
     _require_names(columns)
     whole = list(_rows(source, limit, truncate))
     rows = _checked(whole, _name(source), limit, truncate, columns, required=False)

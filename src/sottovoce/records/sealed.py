@@ -21,7 +21,7 @@ from typing import Any, Final, NoReturn, Self, final
 import numpy as np
 
 from sottovoce.errors import OpaqueError, ParameterError, RecordError
-from sottovoce.parameters import Kind
+from sottovoce.parameters import FLAG, Kind, is_several
 from sottovoce.records.cells import identity_text, is_missing, names_nobody
 from sottovoce.records.fingerprints import (
     MarkArray,
@@ -229,7 +229,8 @@ class PrivateRecords(Opaque):
             held = tuple(map(beside, held, wholes))
         _refuse_repeated_ids(held, source)
         self.unit = _choose_unit(held, unit, source)
-        self.source, self.size_is_public, self.synthetic = source, size_is_public, synthetic
+        self.size_is_public = FLAG.read("size_is_public", size_is_public)
+        self.source, self.synthetic = source, FLAG.read("synthetic", synthetic)
         self.reading = reading or Reading()
         values = tuple(row.values for row in (wholes or held))
         places = _group(held, self.unit)
@@ -271,6 +272,7 @@ class PrivateRecords(Opaque):
         Raises:
             RecordError: As for the constructor.
         """
+        FLAG.read("synthetic", synthetic)
         look = _FirstLook(unit, source)
         for row, whole in passes():
             look.at(beside(row, whole), whole)
@@ -563,7 +565,9 @@ def _group(rows: Sequence[Row], unit: str) -> list[list[int]]:
 
 def _rows(name: str, rows: Iterable[Row]) -> tuple[Row, ...]:
     limit = "rows, such as Row(1, {'text': ...}); files and data frames are read by read_private"
-    held = tuple(Kind(Iterable, limit).read(name, rows))
+    if not is_several(rows):
+        raise ParameterError(name, type(rows), limit)
+    held = tuple(rows)
     for row in held:
         Kind(Row, limit).read(name, row)
         for column in row.whole:

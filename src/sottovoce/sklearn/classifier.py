@@ -256,7 +256,7 @@ class PrivateICLClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc
         classes = self._declared_classes(labels)
         task = data.task(field, classes)
         for flag in ("synthetic", "share_budget", "calibrate", "allow_non_private"):
-            Kind(bool, "True or False").read(flag, getattr(self, flag))
+            Kind((bool, np.bool_), "True or False").read(flag, getattr(self, flag))
         names = data.names(labels, classes, task)
         records = data.sealed(field, cells, names, groups, synthetic=self.synthetic)
         columns = _columns_of(X) if field == data.NUMBERS else {}
@@ -404,7 +404,7 @@ class PrivateICLClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc
         if field != self._field:
             raise data.UnusableDataError(f"X holds {field}, but this classifier was fitted on {self._field}.")
         if field == data.NUMBERS:
-            validate_data(self, X, skip_check_array=True, reset=False)
+            _require_columns(self, X, reset=False)
         task = self.fitted_.task if "fitted_" in vars(self) else self._session.task
         return [task.query_of(row, "X") for row in data.rows({field: cells})]
 
@@ -435,7 +435,7 @@ class PrivateICLClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc
     def _learned(self, records: PrivateRecords, task: Task, columns: int | None) -> dict[str, Any]:
         """What a fitter leaves; it is charged here."""
         for name, default in (("units_per_expert", 1), ("capacity", None), ("calibrate", False)):
-            if getattr(self, name) != default:
+            if not _is_same(getattr(self, name), default):
                 raise ParameterError(
                     name, getattr(self, name), "left out: a fit that is paid once asks no such experts"
                 )
@@ -526,7 +526,7 @@ class PrivateICLClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc
 
     def _open(self, records: PrivateRecords, task: Task) -> PrivateICL:
         method = self._method()
-        numeric = task.name == data.NUMBERS and self.model == "embedded"
+        numeric = task.name == data.NUMBERS and _is_same(self.model, "embedded")
         budget = self._budget()
         ledger = self._ledger() if method.reads is not Reads.NOTHING else None
 
@@ -621,8 +621,27 @@ class PrivateICLClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc
             self.__dict__.pop(name, None)
 
 
+def _is_same(given: object, default: object) -> bool:
+    try:
+        return bool(given == default)
+    except (ValueError, TypeError):  # of an array
+        return False
+
+
 def _columns_of(X: Any) -> dict[str, Any]:
     """What scikit-learn keeps of columns of numbers: how many there are, and their names where they have some."""
     seen = PrivateICLClassifier()
-    validate_data(seen, X, skip_check_array=True)
+    _require_columns(seen, X, reset=True)
     return {name: vars(seen)[name] for name in _COLUMNS if name in vars(seen)}
+
+
+def _require_columns(classifier: PrivateICLClassifier, X: Any, *, reset: bool) -> None:
+    """Notes the number and the names of columns, which are public, or compares them with those that were noted.
+
+    Raises:
+        UnusableDataError: They are others, or only some of them are texts.
+    """
+    try:
+        validate_data(classifier, X, skip_check_array=True, reset=reset)
+    except (ValueError, TypeError) as error:
+        raise data.UnusableDataError(str(error)) from None

@@ -19,13 +19,19 @@ from sottovoce.tasks import Task
 
 TEXT: Final = "text"
 NUMBERS: Final = "numbers"
+_LONGEST_LABEL: Final = 1024
+"""Bits of a number that is a label."""
 _NO_ARRAY: Final = (ValueError, TypeError, OverflowError)
 """What numpy and pandas raise for cells of which no array can be made."""
 
 
-@final
 class UnusableDataError(InputError, ValueError):
     """``X``, ``y`` or the classes cannot be used. A ``ValueError`` too, as scikit-learn's tools expect."""
+
+
+@final
+class UnusableCellError(UnusableDataError, TypeError):
+    """A cell is of a kind that is no number. A ``TypeError`` too, as scikit-learn's tools expect."""
 
 
 def texts(X: Any) -> list[Any] | None:
@@ -42,16 +48,17 @@ def table(X: Any, name: str = "X") -> FloatArray:
     """Numbers, shape (rows, features). No error quotes a cell, unlike those of the conversions made here."""
     if hasattr(X, "toarray"):
         raise UnusableDataError(f"{name} is sparse; a dense array is needed. Convert it with {name}.toarray().")
+    failed: type[UnusableDataError] | None = None
     try:
         array = np.asarray(X)
         if array.dtype.kind != "c" and array.ndim == 2:
             return np.asarray(array, dtype=np.float64)
-    except _NO_ARRAY:
-        array = None
-    if array is None:
-        raise UnusableDataError(
-            f"{name} has a cell that is not a number, or rows of different lengths. Texts have shape (rows,): pass "
-            "one column, such as frame['text']."
+    except _NO_ARRAY as error:
+        failed = UnusableCellError if isinstance(error, TypeError) else UnusableDataError
+    if failed is not None:  # out of reach of an error that may quote a cell
+        raise failed(
+            f"{name} has a cell that is not a number, or rows of different lengths. An argument must be a string of "
+            "digits or a number. Texts have shape (rows,): pass one column, such as frame['text']."
         )
     if array.dtype.kind == "c":
         raise UnusableDataError("Complex data not supported.")
@@ -101,6 +108,8 @@ def labels(values: Any, name: str, count: int | None = None) -> NDArray[Any]:
     for line, cell in enumerate(cells, 1):
         if is_missing(cell):
             raise UnusableDataError(f"Input {name} contains NaN or an empty label, first in row {line}.")
+        if isinstance(cell, int) and cell.bit_length() > _LONGEST_LABEL:
+            raise UnusableDataError(f"Unknown label type: {name} must hold shorter numbers; row {line} does not.")
         if not isinstance(cell, str | int) and not (isinstance(cell, float) and cell.is_integer()):
             raise UnusableDataError(
                 f"Unknown label type: {name} must hold texts or whole numbers; row {line} does not."

@@ -34,7 +34,7 @@ MOST_RATIOS: Final = 256
 BOUNDS: Final = ("pure", "RDP", "zCDP")
 LOG_SLACK: Final = 1e-9
 """Rounding allowed in a log-ratio."""
-DELTA_SLACK: Final = 1e-6
+DELTA_SLACK: Final = 1e-9
 """Rounding allowed in a delta: some laws are worked out by quadrature."""
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import inspect
-from collections.abc import Callable, Collection, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator
 from dataclasses import dataclass
 from functools import cache
 from inspect import Parameter
@@ -22,6 +22,8 @@ LOG_PRIOR: Final = "log_prior"
 """The usual name of a prior, which says of two parameters of a law that it is the one."""
 _PRIOR: Final = "prior"
 """Stands in every name of one."""
+_SOURCE: Final = "randomness"
+_SOURCE_TYPE: Final = Randomness.__name__
 _TAKES: Final[dict[Any, tuple[int, Collection[str]]]] = {
     int: (1, ("sensitivity", "adjacency", "randomness")),
     PrivatePoints: (2, ("public",)),
@@ -44,16 +46,6 @@ def release_of(mechanism: type[Mechanism]) -> tuple[str, Any]:
 
     Where a subclass has it anew without annotations, those of the class above hold.
     """
-    return next(iter(releases_of(mechanism)), ("", None))
-
-
-@cache
-def releases_of(mechanism: type[Mechanism]) -> Sequence[tuple[str, Any]]:
-    """Every public method that draws, and the type of what it takes first."""
-    return [*_releases_of(mechanism)]
-
-
-def _releases_of(mechanism: type[Mechanism]) -> Iterator[tuple[str, Any]]:
     for name, _ in inspect.getmembers(mechanism, inspect.isfunction):
         for kind in () if name.startswith("_") else mechanism.__mro__:
             try:
@@ -61,8 +53,17 @@ def _releases_of(mechanism: type[Mechanism]) -> Iterator[tuple[str, Any]]:
             except (AttributeError, KeyError, NameError, TypeError):
                 continue
             if Randomness in hints.values():
-                yield name, next(iter(hints.values()))
-                break
+                return name, next(iter(hints.values()))
+    return "", None
+
+
+def _ways_to_draw(mechanism: type[Mechanism]) -> Iterator[str]:
+    """Every public method, of an instance or of the class, that may be given a source of noise, by name or type."""
+    for name, method in inspect.getmembers(mechanism, inspect.isroutine):
+        if not name.startswith("_"):
+            parameters = inspect.signature(method).parameters.values()
+            if any(each.name == _SOURCE or _SOURCE_TYPE in str(each.annotation) for each in parameters):
+                yield name
 
 
 def _hints(method: Callable[..., Any]) -> dict[str, Any]:
@@ -119,9 +120,9 @@ def require_comparable(mechanism: type[Mechanism]) -> None:
     Raises:
         ContractError: It may.
     """
-    (name, takes), *others = releases_of(mechanism)
-    if others:
-        several = " and ".join(each for each, _ in ((name, takes), *others))
+    name, takes = release_of(mechanism)
+    if others := [each for each in _ways_to_draw(mechanism) if each != name]:
+        several = " and ".join((name, *others))
         problem = f"{several} both draw, and one of them is compared: let one be a mechanism of its own"
         raise ContractError("drive", mechanism.__name__, problem)
     if takes is Scores:

@@ -27,7 +27,7 @@ from sottovoce.mechanisms.stability_histogram import StabilityHistogram, least_l
 from sottovoce.mechanisms.top_k import OneShotTopK
 from sottovoce.parameters import Checked
 from sottovoce.privacy.aggregates import Counts, ItemCounts, Scores, VectorSum
-from sottovoce.privacy.events import BoundedRange, ComposedDpEvent, PureDP, ZCDpEvent
+from sottovoce.privacy.events import BoundedRange, ComposedDpEvent, PureDP, WithFailure, ZCDpEvent
 from sottovoce.privacy.numbers import exact
 from sottovoce.privacy.parameters import Epsilon
 from sottovoce.privacy.unit import Adjacency
@@ -798,6 +798,64 @@ class DrawsInTwoWays(Laplace):
 
     def release_lightly(self, counts: Counts, randomness: Randomness) -> tuple[int, ...]:
         return Laplace(2 * self.epsilon).release(counts, randomness)
+
+
+class DrawsInTwoWaysByName(Laplace):
+    """The same without annotations."""
+
+    def release_lightly(self, counts, randomness):
+        return Laplace(2 * self.epsilon).release(counts, randomness)
+
+
+class DrawsInTwoWaysByDefault(Laplace):
+    """The same by a source of its own, where none is given."""
+
+    def release_lightly(self, counts: Counts, source: Randomness | None = None) -> tuple[int, ...]:
+        return Laplace(2 * self.epsilon).release(counts, source or SeededRandomness(1))
+
+
+class DrawsInTwoWaysOfItsClass(Laplace):
+    """The same by a method of its class."""
+
+    @classmethod
+    def release_lightly(cls, counts: Counts, randomness: Randomness) -> tuple[int, ...]:
+        return Laplace(1.4).release(counts, randomness)
+
+
+class CheapTest(ProposeTestRelease):
+    """Charges a thousandth of its failures."""
+
+    @property
+    def event(self):
+        return WithFailure(ZCDpEvent(0.5 / self.sigma**2), self.failure_delta / 1000, exclusive=True)
+
+
+class FloorNorm(GaussianVector):
+    """Noise for the norm in whole steps, rounded down."""
+
+    def noise_variance(self, vector):
+        return Fraction(isqrt(vector.squared_l2) ** 2) / (2 * exact(self.rho))
+
+
+class CappedNoise(Laplace):
+    """No more noise than a bound of 40 needs."""
+
+    def scale(self, counts):
+        return min(counts.l1, 40) / exact(self.epsilon)
+
+
+class CappedSelection(Exponential):
+    """The same of scores."""
+
+    def law(self, scores, log_prior=None):
+        return super().law(_capped(scores), log_prior)
+
+    def select(self, scores: Scores, randomness: Randomness, log_prior=None) -> int:
+        return super().select(_capped(scores), randomness, log_prior)
+
+
+def _capped(scores):
+    return Scores(scores.values, sensitivity=min(scores.sensitivity, 40), adjacency=scores.adjacency)
 
 
 class HalfTest(ProposeTestRelease):

@@ -99,8 +99,8 @@ MUTANTS = [
         "what-was-drawn-answers-another-question",
         "what was drawn for one question is shown for another one that has its name",
         "answering/session.py",
-        "        if asked != query or drawn is None or terms is None:\n",
-        "        if drawn is None or terms is None:\n",
+        "            if kept is None or kept.query != query:\n                kept = self",
+        "            if kept is None:\n                kept = self",
         (_DOOR + "test_what_was_drawn_for_one_question_answers_no_other",),
     ),
     Mutant(
@@ -141,7 +141,8 @@ MUTANTS = [
         "answer-noted-before-it-is-saved",
         "an answer is noted as leaving before it is on the disk",
         "answering/session.py",
-        "            saved = None if keeper is None else {release_id: keeper.save(drawn)}\n"
+        "            hash_ = None if keeper is None else keeper.save(drawn)\n"
+        "            saved = None if hash_ is None else {release_id: hash_}\n"
         "            account.mark_released([release_id], saved, isolated=drawn.isolation.holds)\n",
         "            account.mark_released([release_id], isolated=drawn.isolation.holds)\n"
         "            if keeper is not None:\n"

@@ -170,8 +170,8 @@ MUTANTS = [
         "questions-by-letter",
         "One text given for several questions is asked letter by letter, and each letter is charged.",
         "session.py",
-        "if isinstance(questions, str | Mapping) or not isinstance(questions, Iterable):",
-        "if not isinstance(questions, Iterable):",
+        "        if not is_several(questions):\n",
+        "        if not is_several([questions]):\n",
         ("tests/test_arguments.py",),
     ),
     Mutant(

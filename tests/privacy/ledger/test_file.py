@@ -153,6 +153,18 @@ def test_a_program_does_not_charge_what_was_put_in_its_ledgers_place(account, pa
             assert answers(file) in (1, 2), "nothing was charged"
 
 
+@pytest.mark.parametrize("act", [replaced, moved, gone, written_over, emptied])
+@pytest.mark.parametrize("late", ["begin", "mark_released"])
+def test_a_ledger_that_goes_behind_a_charge_is_said_to_keep_it(account, path, tmp_path, act, late):
+    older = tmp_path / "older.db"
+    shutil.copy(path, older)
+    account.reserve([charge("paid")])
+    act(path, older)
+    with pytest.raises(LedgerUnavailableError, match="What was charged before stands") as late_error:
+        getattr(account, late)(["paid"])
+    assert "othing was charged" not in str(late_error.value)
+
+
 @pytest.mark.parametrize("saw", ["when it opened", "later"])
 def test_a_program_does_not_use_an_older_copy_of_what_it_read_alone(path, tmp_path, saw):
     charging = Ledger(str(path)).open(WHO, Budget(1.0))

@@ -217,8 +217,9 @@ def _odds(c: Any) -> Section:
         return Section("Odds", [("no probability changes by more than a factor of", _NONE)], "No odds are bounded.")
     curve = TradeOff.of_event(event_from_json(c.event), Adjacency(c.adjacency))
     factor = factor_up(c.epsilon)
+    up_to = f", up to {rounded_up(c.delta, 6)}" if c.delta else ""
     rows = [
-        ("no probability changes by more than a factor of", factor),
+        ("no probability changes by more than a factor of", f"{factor}{up_to}"),
         ("best guess whether a unit is there, where chance is 50 %", f"{rounded_up(100 * curve.accuracy, 4)} % right"),
     ]
     for prior in _PRIORS:

@@ -17,6 +17,7 @@ from sottovoce.experts.written import WrittenOutputs
 from sottovoce.methods.answering.answerer import Answerer, AnswerSetting, Outcome, PublicSide, register_answerer
 from sottovoce.methods.base import Price, Reads
 from sottovoce.models.base import FloatArray
+from sottovoce.parameters import Whole
 from sottovoce.privacy.events import DpEvent, NonPrivateDpEvent, NoOpDpEvent
 from sottovoce.randomness import Randomness
 
@@ -157,8 +158,8 @@ class Coreset(_NonPrivate):
 
     needs: ClassVar[frozenset[str]] = frozenset({"Embedder"})
     least_candidates: ClassVar[int] = 0
-    k: int = 4
-    rounds: int = 10
+    k: Whole = 4
+    rounds: Whole = 10
 
     def draw(
         self, setting: AnswerSetting, experts: WrittenOutputs | None, public: PublicSide, randomness: Randomness

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from fractions import Fraction
 from typing import Any, Final, final
@@ -186,9 +187,10 @@ class Account:
 
         Raises:
             LedgerMismatchError: One of them was never charged, or has begun or left already; then none may be drawn.
+            LedgerUnavailableError: It cannot be noted. What was charged stands.
         """
         _require_different(release_ids)
-        with self.database.writing() as connection:
+        with _behind_a_charge(), self.database.writing() as connection:
             past = self._past(connection, release_ids)
             for release_id in release_ids:
                 entries = past.get(release_id, [])
@@ -217,9 +219,10 @@ class Account:
 
         Raises:
             LedgerMismatchError: One of them was never charged, or was released already; then none of them may leave.
+            LedgerUnavailableError: It cannot be noted. What was charged stands.
         """
         _require_different(release_ids)
-        with self.database.writing() as connection:
+        with _behind_a_charge(), self.database.writing() as connection:
             past = self._past(connection, release_ids)
             for release_id in release_ids:
                 entries = past.get(release_id, [])
@@ -361,6 +364,15 @@ def secrets_in(connection: sa.Connection, data_set: int) -> dict[str, str]:
     if RECORDS not in secrets:
         raise LedgerUnavailableError("The ledger lacks the key of its records; see 'sotto ledger verify'.")
     return secrets
+
+
+@contextmanager
+def _behind_a_charge() -> Iterator[None]:
+    """Says of a ledger that cannot be used any more that what was charged stands."""
+    try:
+        yield
+    except LedgerUnavailableError as error:
+        raise LedgerUnavailableError(f"{error} What was charged before stands.") from error
 
 
 def _used(release_id: str) -> LedgerMismatchError:

@@ -281,8 +281,7 @@ class LedgerFile:
 
     def _unusable(self, reason: str) -> LedgerUnavailableError:
         return LedgerUnavailableError(
-            f"The ledger {self.name} cannot be opened ({reason}). Nothing was charged or released. Name a file in a "
-            "folder you can write to."
+            f"The ledger {self.name} cannot be opened ({reason}). Name a file in a folder you can write to."
         )
 
 

@@ -101,7 +101,7 @@ def carry_out(connection: sa.Connection, change: sa.Insert | sa.Update, rows: Se
 def _not_taken(table: str) -> LedgerUnavailableError:
     return LedgerUnavailableError(
         f"The ledger did not take what was written to its table {table}: something in it drops or changes rows by "
-        "itself. Nothing was charged. See 'sotto ledger verify'."
+        "itself. See 'sotto ledger verify'."
     )
 
 

@@ -15,11 +15,13 @@ from collections import Counter
 from collections.abc import Iterator, Sequence
 from contextlib import closing, contextmanager
 from itertools import islice
-from typing import Any, final
+from types import NoneType
+from typing import Any, Final, final
 
 import sqlalchemy as sa
 
 from sottovoce.errors import BudgetError, LedgerMismatchError, ParameterError
+from sottovoce.parameters import Kind
 from sottovoce.privacy.ledger.account import Account, Reservation, require_release_id, secrets_in
 from sottovoce.privacy.ledger.balance import Balance, balance_of
 from sottovoce.privacy.ledger.budget import Budget
@@ -52,6 +54,8 @@ from sottovoce.privacy.ledger.secret import RECORDS, keyed, new_key
 from sottovoce.privacy.ledger.verify import find_notes, find_problems
 
 __all__ = ["IN_MEMORY", "Account", "Identity", "Ledger", "Reservation", "require_release_id"]
+
+_BUDGET: Final = "a Budget, such as Budget(8, 1e-6)"
 
 
 @final
@@ -142,6 +146,7 @@ class Ledger:
                 record, no budget was given on first use, the ledger is kept for other data, the records have a budget
                 in another ledger, or the caller is unknown or left out where one is required.
         """
+        _require_kinds(identity, budget, first_budget)
         with self._database.reading() as connection:
             row = _known(connection, identity)
         if row is None:
@@ -160,6 +165,7 @@ class Ledger:
 
     def budget_of(self, identity: Identity) -> Budget | None:
         """The budget that a data set has here; ``None`` where the ledger does not know it. Nothing is opened."""
+        _require_kinds(identity)
         with self._database.reading() as connection:
             row = _known(connection, identity)
         return None if row is None else budget_of(row)
@@ -182,6 +188,7 @@ class Ledger:
             LedgerMismatchError: The name is unknown, taken, or not that of these records; or the budget would shrink
                 or change its delta.
         """
+        _require_kinds(identity, budget)
         with self._database.reading() as connection:
             unknown = _known(connection, identity) is None
         if unknown:
@@ -233,6 +240,7 @@ class Ledger:
             LedgerUnavailableError: Their ledger is gone or was emptied.
             BudgetExhaustedError: They could not be charged.
         """
+        _require_kinds(identity, budget)
         prepare(identity)
         with self._database.writing() as connection:
             known = _known(connection, identity) or self._known_before(connection, identity)
@@ -248,6 +256,7 @@ class Ledger:
 
     def admits(self, identity: Identity, budget: Budget | None) -> bool:
         """Whether ``join`` would let further records in, as far as caller and charges go. Nothing is written."""
+        _require_kinds(identity, budget)
         prepare(identity)
         try:
             with self._database.reading() as connection:
@@ -276,6 +285,8 @@ class Ledger:
             ParameterError: Neither a caller nor a group is named.
             LedgerMismatchError: The data set or the group is unknown, or the budget does not fit.
         """
+        _require_kinds(identity)
+        Kind(Budget, _BUDGET).read("budget", budget)
         if caller is None and group is None:
             raise ParameterError("caller and group", None, "named, at least one of them")
         with self._database.writing() as connection:
@@ -289,6 +300,7 @@ class Ledger:
         Raises:
             LedgerMismatchError: The data set is unknown.
         """
+        _require_kinds(identity)
         with self._database.writing() as connection:
             row = self._require_known(connection, identity)
             require_caller(connection, row, required=required)
@@ -465,6 +477,12 @@ class Ledger:
         values = {"epsilon": repr(budget.epsilon), "cap": budget.cap}
         carry_out(connection, sa.update(DATA_SET).where(DATA_SET.c.id == row.id).values(**values))
         append(connection, [Entry(row.id, "grant", detail=values)])
+
+
+def _require_kinds(identity: Identity, *budgets: Budget | None) -> None:
+    Kind(Identity, "an Identity, such as Identity.of(records, adjacency)").read("identity", identity)
+    for budget in budgets:
+        Kind((Budget, NoneType), _BUDGET).read("budget", budget)
 
 
 def _known(connection: sa.Connection, identity: Identity) -> Any:

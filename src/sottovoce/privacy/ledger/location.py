@@ -58,7 +58,7 @@ class Address:
         import sqlalchemy as sa
 
         if not isinstance(text, str) or not text:
-            raise ParameterError("ledger", type(text).__name__ if text else text, _FORM)
+            raise ParameterError("ledger", text if isinstance(text, str) else type(text).__name__, _FORM)
         if text.startswith(PICKLED):
             limit = "the path of a file, or a server: a ledger in memory stays in the process that made it"
             raise ParameterError("ledger", "one in memory, of another process", limit)
