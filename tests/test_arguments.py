@@ -8,6 +8,7 @@ from functools import partial
 from inspect import signature
 
 import numpy as np
+import pandas as pd
 import pytest
 
 import sottovoce as sv
@@ -16,6 +17,7 @@ from sottovoce.experts.ray_engine import RayEngine
 from sottovoce.fitting.fit import Fitting
 from sottovoce.methods.answering.answerer import make_answerer
 from sottovoce.metrics.evaluate import evaluate
+from sottovoce.metrics.rouge import Rouge
 from sottovoce.models.base import Isolation
 from sottovoce.models.fake import FakeScorer, FakeStepper
 from sottovoce.planner.guide import Asked, make_guide
@@ -147,6 +149,11 @@ def test_a_synthesizer_of_anything_else_is_refused(name, value):
         lambda file: sv.make_plan(records=10, questions=1, budget=sv.Budget(1), task=np.array([1, 2])),
         lambda file: icl().affords(10**12, epsilon=1),
         lambda file: list(icl().classify(np.array("zq1xv"), epsilon=1)),
+        lambda file: list(icl().classify(pd.DataFrame({"text": ["zq1xv"], "day": ["monday"]}), epsilon=1)),
+        lambda file: evaluate((text for text in "ab"), ["x"]),
+        lambda file: evaluate(["a", "b"], ["x", "y"], groups=[[1], [2]]),
+        lambda file: evaluate(["a", "b"], ["x", "y"], metrics=[Rouge]),
+        lambda file: evaluate(["a", "b"], ["x", "y"], seed="a"),
         lambda file: sv.Ledger(np.array([1, 2])),
         lambda file: sv.Ledger(":memory:").open(records(), sv.Budget(1)),
         lambda file: sv.Ledger(":memory:").open(WHO, 8),

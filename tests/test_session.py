@@ -640,3 +640,22 @@ def test_a_path_with_marks_of_an_address_is_a_file_of_that_name(tmp_path):
     path = str(tmp_path / "file:notes?mode=memory&uri=true#1.db")
     session(ledger=path, budget=Budget(1.0)).ask("q", epsilon=0.75)
     assert session(ledger=path, budget=None).balance.left == pytest.approx(0.25)
+
+
+def test_answers_leave_where_their_ledger_cannot_be_read_behind_them(monkeypatch):
+    balance, noted, left = Account.balance, Account.mark_released, []
+
+    def away(account):
+        if left:
+            raise LedgerUnavailableError("The ledger is away.")
+        return balance(account)
+
+    def noting(account, *given, **named):
+        noted(account, *given, **named)
+        left.append(1)
+
+    icl = session()
+    monkeypatch.setattr(Account, "balance", away)
+    monkeypatch.setattr(Account, "mark_released", noting)
+    releases = list(icl.batches(["late?", "lost?"], epsilon=0.5))
+    assert [release.remaining for batch in releases for release in batch] == [None, None]

@@ -251,8 +251,10 @@ CALLED: Final = Kind((Callable, NoneType), "a function, or left out")  # type: i
 
 
 def is_several(value: object) -> bool:
-    """Whether something holds several things: no text, no mapping, and no array of no dimension."""
-    return isinstance(value, Iterable) and not isinstance(value, str | Mapping) and getattr(value, "ndim", 1) > 0
+    """Whether something holds several things, one after another: no text, no mapping, no array or frame of other
+    dimensions than one (a data frame holds the names of its columns).
+    """
+    return isinstance(value, Iterable) and not isinstance(value, str | Mapping) and getattr(value, "ndim", 1) == 1
 
 
 @final

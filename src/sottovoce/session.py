@@ -16,7 +16,7 @@ from typing import Any, ClassVar, Self, final
 import numpy as np
 
 from sottovoce.deprecated import renamed
-from sottovoce.errors import ModelError, NonPrivateError, ParameterError, SottoError
+from sottovoce.errors import LedgerUnavailableError, ModelError, NonPrivateError, ParameterError, SottoError
 from sottovoce.experts.ensemble import Ensemble
 from sottovoce.experts.label_scores import ExpertOutputs, calibrated
 from sottovoce.experts.partition import Partition
@@ -181,6 +181,14 @@ class PrivateICL:
     def balance(self) -> Balance | None:
         """How the ledger stands; ``None`` where no private record is used."""
         return self._account.balance() if self._account else None
+
+    @property
+    def _left(self) -> Balance | None:
+        """How the ledger stands behind answers that left; ``None`` also where it cannot be read."""
+        try:
+            return self.balance
+        except LedgerUnavailableError:
+            return None
 
     @property
     def conflicting_ledger(self) -> str | None:
@@ -377,7 +385,7 @@ class PrivateICL:
         if self._account:  # before the draw: whatever comes then, no second one is made under this charge
             self._account.mark_released(ids, isolated=terms.isolation.holds)
         values = [self.method.choose(output, terms.price, self._randomness) for output in outputs]
-        balance = self.balance
+        balance = self._left
         return [
             Release(self.task.labels[value], terms, release_id, balance)
             for release_id, value in zip(ids, values, strict=True)

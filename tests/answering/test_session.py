@@ -206,7 +206,18 @@ def test_an_answer_that_could_not_be_finished_is_finished_later_from_what_was_dr
         answers.ask("what of the card?", epsilon=1, release_id=name)
 
 
-def test_an_answer_is_kept_where_its_ledger_goes_behind_the_draw(monkeypatch):
+def test_an_answer_leaves_where_its_ledger_cannot_be_read_behind_it(monkeypatch):
+    def away(account):
+        raise LedgerUnavailableError("The ledger is away.")
+
+    answers = answers_of(shots=1)
+    monkeypatch.setattr(Account, "balance", away)
+    release = answers.ask("what of the card?", epsilon=1)
+    assert (release.remaining, kinds(answers)) == (None, ["reserve", "release"])
+
+
+@pytest.mark.parametrize("committed", [False, True])
+def test_an_answer_is_kept_where_its_ledger_goes_behind_the_draw(monkeypatch, committed):
     answers, drawn = answers_of(shots=2), []
     kind, noted, gone = type(answers.method), Account.mark_released, [True]
     draw = kind.draw
@@ -217,6 +228,8 @@ def test_an_answer_is_kept_where_its_ledger_goes_behind_the_draw(monkeypatch):
 
     def away(account, *given, **named):
         if gone.pop() if gone else False:
+            if committed:  # and then found to be away
+                noted(account, *given, **named)
             raise LedgerUnavailableError("The ledger is away.")
         return noted(account, *given, **named)
 

@@ -979,7 +979,9 @@ def test_a_right_mechanism_may_take_a_prior_or_fall_back_to_a_draw(right):
     assert told.uncompared == []
 
 
-@pytest.mark.parametrize("right", [typed.Typed, typed.ByAnotherName, typed.Weighted], ids=name)
+@pytest.mark.parametrize(
+    "right", [typed.Typed, typed.ByAnotherName, pytest.param(typed.Weighted, marks=pytest.mark.slow)], ids=name
+)
 def test_a_right_mechanism_may_import_its_types_for_a_type_checker_alone(right):
     assert check_mechanism(right(0.7)).passed
 

@@ -15,7 +15,7 @@ import pytest
 
 from fitting.worlds_of_fits import ROOMY, WORDS, fit, fitting, kinds, records
 from hunting import hunt_error
-from sottovoce.errors import InputError, SottoError
+from sottovoce.errors import InputError, LedgerUnavailableError, SottoError
 from sottovoce.experts import encoded
 from sottovoce.experts.encoded import EncodedRecords
 from sottovoce.files.checkpoint import Checkpoint
@@ -322,6 +322,24 @@ def test_a_folder_or_a_link_that_comes_up_in_place_of_the_output_is_no_output(pl
     out.rmdir() if out.is_dir() else out.unlink()
     fit_at(place, resume=True)
     assert (noted(place), draws(place)) == (["reserve", "draw", "release"], 1)
+
+
+def test_a_fit_is_saved_where_the_key_of_its_ledger_cannot_be_read_behind_the_draw(place, monkeypatch):
+    draw, secrets_in, drawn = ClassMeans.fit, ledger_account.secrets_in, []
+
+    def noting(*given):
+        drawn.append(1)
+        return draw(*given)
+
+    def away(*given):
+        if drawn:
+            raise LedgerUnavailableError("The ledger is away.")
+        return secrets_in(*given)
+
+    monkeypatch.setattr(ClassMeans, "fit", noting)
+    monkeypatch.setattr(ledger_account, "secrets_in", away)
+    fit_at(place)
+    assert (noted(place), drawn) == (["reserve", "draw", "release"], [1])
 
 
 def test_a_fit_beside_the_file_of_another_one_says_how_to_go_on_with_it(place):

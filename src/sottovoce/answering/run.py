@@ -302,6 +302,7 @@ class _Place:
 
     def make_room(self, size: int) -> None:
         """Whether it can be saved must not follow from what was drawn."""
+        self._seal(self.charge.name, b"")
         self._checkpoint.make_room(size)
 
     def save(self, drawn: Drawn) -> str:

@@ -287,6 +287,14 @@ class PrivateAnswers:
         return self.account.balance() if self.account else None
 
     @property
+    def _left(self) -> Balance | None:
+        """How the ledger stands behind an answer that left; ``None`` also where it cannot be read."""
+        try:
+            return self.balance
+        except LedgerUnavailableError:
+            return None
+
+    @property
     def conflicting_ledger(self) -> str | None:
         """Path of another ledger that these records have on this machine: its budget adds to this one's."""
         return self.account.conflicting_ledger if self.account else None
@@ -391,8 +399,7 @@ class PrivateAnswers:
             if kept is None or kept.query != query:
                 kept = self._drawn_for(query, name, epsilon, delta)
             elif not kept.noted and account is not None:
-                account.mark_released([name], isolated=kept.drawn.isolation.holds)
-                kept.noted = True
+                self._note_left(account, name, kept)
         except LedgerUnavailableError as error:
             kept = self._unfinished.get(name)
             if kept is None or kept.query != query:
@@ -402,9 +409,18 @@ class PrivateAnswers:
             value = self.finish(kept.drawn)
         except ModelError as error:
             raise ModelError(f"{error} {again}.", retryable=error.retryable, release_id=name) from error
-        release = Release(value, kept.terms, name, self.balance)
+        release = Release(value, kept.terms, name, self._left)
         del self._unfinished[name]
         return release
+
+    def _note_left(self, account: Account, name: str, kept: _Unfinished) -> None:
+        """Notes that an answer leaves where that failed behind its draw. It may have been noted then: its draw began
+        here, so that nobody else drew under its charge.
+        """
+        standing = account.standing(name).get(name)
+        if standing is None or not standing.left:
+            account.mark_released([name], isolated=kept.drawn.isolation.holds)
+        kept.noted = True
 
     def _drawn_for(self, query: Query, name: str, epsilon: float, delta: float | None) -> _Unfinished:
         """Charges and draws an answer. It is kept until it is finished, also where the ledger fails behind the draw."""

@@ -380,6 +380,7 @@ class Fitting:
                 self._engine.close()
         private = _Private(self, questions, bare)
         if checkpoint is not None:  # whether it can be saved must not follow from what was drawn
+            self._seal(run_state, b"")
             checkpoint.make_room(_SEAL + self._bounds.size, self._last_room)
         self._account.begin([reservation.release_id])
         if progress is not None:

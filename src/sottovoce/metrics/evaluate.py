@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import numbers
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from types import NoneType
@@ -13,7 +14,7 @@ from sottovoce.metrics.base import Metric, Statistics
 from sottovoce.metrics.bleu import Bleu
 from sottovoce.metrics.meteor import Meteor
 from sottovoce.metrics.rouge import Rouge
-from sottovoce.parameters import Able, is_several
+from sottovoce.parameters import Able, Kind, is_several
 
 METRICS: Final[Mapping[str, Callable[[], Metric]]] = {
     "bleu": Bleu,
@@ -125,6 +126,11 @@ def evaluate(
     for name, value in given.items():
         if not is_several(value):
             raise ParameterError(name, type(value), "a list, with one entry for each answer or metric")
+    answers, references = [*answers], [*references]
+    questions, groups = (None if more is None else [*more] for more in (questions, groups))
+    for group in groups or ():
+        Kind((str, numbers.Real), "a list of texts or numbers").read("groups", group)
+    Kind(numbers.Integral, "a whole number").read("seed", seed)
     _require_texts("answers", answers, (str, NoneType))
     several = [(text,) if isinstance(text, str) else _references(text) for text in references]
     if len(several) != len(answers):
@@ -169,7 +175,10 @@ def _require_texts(name: str, texts: Sequence[object], kinds: type | tuple[type,
 
 def _made(metric: str | Metric) -> Metric:
     if not isinstance(metric, str):
-        return Able("measure", "the name of a metric, or a metric with its model").read("metrics", metric)
+        limit = "the name of a metric, or a metric with its model"
+        if isinstance(metric, type):
+            raise ParameterError("metrics", metric, limit)
+        return Able("measure", limit).read("metrics", metric)
     if metric not in METRICS:
         raise ParameterError("metrics", metric, f"one of {', '.join(METRICS)}, or a metric with its model")
     return METRICS[metric]()

@@ -258,7 +258,7 @@ class PrivateICLClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc
         for flag in ("synthetic", "share_budget", "calibrate", "allow_non_private"):
             Kind((bool, np.bool_), "True or False").read(flag, getattr(self, flag))
         names = data.names(labels, classes, task)
-        records = data.sealed(field, cells, names, groups, synthetic=self.synthetic)
+        records = data.sealed(field, cells, names, groups, synthetic=bool(self.synthetic))
         columns = _columns_of(X) if field == data.NUMBERS else {}
         self._require_method()
         if _is_fitter(self.method):
@@ -541,8 +541,8 @@ class PrivateICLClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc
                 ledger=ledger,
                 caller=self.caller,
                 partition=Partition(units_per_expert=self.units_per_expert, capacity=self.capacity),
-                calibrate=self.calibrate,
-                allow_non_private=self.allow_non_private,
+                calibrate=bool(self.calibrate),
+                allow_non_private=bool(self.allow_non_private),
             )
 
         try:

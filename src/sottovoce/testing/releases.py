@@ -61,7 +61,10 @@ def _ways_to_draw(mechanism: type[Mechanism]) -> Iterator[str]:
     """Every public method, of an instance or of the class, that may be given a source of noise, by name or type."""
     for name, method in inspect.getmembers(mechanism, inspect.isroutine):
         if not name.startswith("_"):
-            parameters = inspect.signature(method).parameters.values()
+            try:
+                parameters = inspect.signature(method).parameters.values()
+            except ValueError:  # of a function of C, which is given no source
+                continue
             if any(each.name == _SOURCE or _SOURCE_TYPE in str(each.annotation) for each in parameters):
                 yield name
 

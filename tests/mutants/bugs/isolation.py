@@ -226,6 +226,25 @@ MUTANTS = [
         ("tests/answering/test_session.py::test_an_answer_is_kept_where_its_ledger_goes_behind_the_draw",),
     ),
     Mutant(
+        "key-read-behind-the-draw",
+        "what was drawn is lost where the key of its seal cannot be read behind the draw",
+        "privacy/ledger/account.py",
+        "    @cached_property\n    def _secrets(self)",
+        "    @property\n    def _secrets(self)",
+        (
+            "tests/fitting/test_crashes.py::"
+            "test_a_fit_is_saved_where_the_key_of_its_ledger_cannot_be_read_behind_the_draw",
+        ),
+    ),
+    Mutant(
+        "answers-go-with-a-balance",
+        "answers that were paid are lost where their ledger cannot be read behind them",
+        "session.py",
+        "        balance = self._left\n",
+        "        balance = self.balance\n",
+        ("tests/test_session.py::test_answers_leave_where_their_ledger_cannot_be_read_behind_them",),
+    ),
+    Mutant(
         "a-charge-that-stands-unsaid",
         "a ledger that cannot be used behind a charge does not say that the charge stands",
         "privacy/ledger/account.py",

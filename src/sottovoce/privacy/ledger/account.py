@@ -11,6 +11,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from fractions import Fraction
+from functools import cached_property
 from typing import Any, Final, final
 
 import sqlalchemy as sa
@@ -275,14 +276,20 @@ class Account:
             return str(connection.scalar(sa.select(ENTRY.c.hash).order_by(ENTRY.c.seq).limit(1)))
 
     def keyed(self, purpose: str, text: str) -> str:
-        """A hash under the data set's own key, which tells this ledger and these data from any other."""
-        with self.database.reading() as connection:
-            return keyed(secrets_in(connection, self._number)[RECORDS], purpose, text)
+        """A hash under the data set's own key, which tells this ledger and these data from any other.
+
+        Keys are read once: what was drawn must not be lost because the ledger cannot be read at that moment.
+        """
+        return keyed(self._secrets[RECORDS], purpose, text)
 
     def data_hash(self, run: str, fingerprint: str) -> str:
         """The hash of the records that the certificate of a run names."""
+        return data_hash(self._secrets, run, fingerprint)
+
+    @cached_property
+    def _secrets(self) -> dict[str, str]:
         with self.database.reading() as connection:
-            return data_hash(secrets_in(connection, self._number), run, fingerprint)
+            return secrets_in(connection, self._number)
 
     def balance(self) -> Balance:
         """How the data set stands, and what limits this account."""
