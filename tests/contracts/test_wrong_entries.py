@@ -298,7 +298,7 @@ MECHANISMS = [
     (mechanisms.OtherBounds(0.5), "sampler", "no noise came .* with bound"),
     (mechanisms.EvenNoise(0.05), "sampler", "noise divisible by 2 came"),
     (mechanisms.RangeForNorm(0.05), "neighbours", "(?s)does not hold.*20 times -1"),
-    (mechanisms.LaplaceOnNorm(0.5), "neighbours", "(?s)a log-ratio of 2, .*16 numbers that move by 1 each"),
+    (mechanisms.LaplaceOnNorm(0.5), "neighbours", "(?s)a log-ratio of 2, .*8 numbers that move by 1 each"),
     (mechanisms.NoCapInScale(1.0, 1e-6), "neighbours", "a delta of"),
     (mechanisms.NoCapInThreshold(1.0, 1e-6), "neighbours", "a delta of"),
     (mechanisms.OneNewUnit(1.0, 1e-6), "neighbours", "(?s)a delta of .*2-swap"),

@@ -516,14 +516,16 @@ class RangeForNorm(GaussianNoisyMax):
 
 
 class LaplaceOnNorm(GaussianVector):
-    """Laplace noise on a vector, of the scale that one number's move asks: many that move at once lose more."""
+    """Laplace noise on a vector, of the scale that one number's move asks: many that move at once, more than four, lose
+    more.
+    """
 
     @property
     def event(self):
         return PureDP(self.rho)
 
     def scale(self, vector: VectorSum) -> Fraction:
-        return isqrt(vector.squared_l2) / exact(self.rho)
+        return (vector.squared_l2 if vector.squared_l2 < 5 else isqrt(vector.squared_l2)) / exact(self.rho)
 
     def release(self, vector: VectorSum, randomness: Randomness):
         return with_noise(vector, (sample_discrete_laplace(self.scale(vector), randomness) for _ in vector.values))
