@@ -16,6 +16,7 @@ from sottovoce.errors import InputError, ParameterError, SottoError
 from sottovoce.experts.ray_engine import RayEngine
 from sottovoce.fitting.fit import Fitting
 from sottovoce.methods.answering.answerer import make_answerer
+from sottovoce.methods.base import make_method
 from sottovoce.metrics.evaluate import evaluate
 from sottovoce.metrics.rouge import Rouge
 from sottovoce.models.base import Isolation
@@ -151,6 +152,14 @@ def test_a_synthesizer_of_anything_else_is_refused(name, value):
         lambda file: list(icl().classify(np.array("zq1xv"), epsilon=1)),
         lambda file: list(icl().classify(pd.DataFrame({"text": ["zq1xv"], "day": ["monday"]}), epsilon=1)),
         lambda file: evaluate((text for text in "ab"), ["x"]),
+        lambda file: evaluate([], []),
+        lambda file: evaluate(["a", "b"], ["x", "y"], seed=-1),
+        lambda file: make_answerer(3),
+        lambda file: make_method(["poe"]),
+        lambda file: icl(records=PrivateRecords([Row(1, {"text": "x", "label": 10**5000})], source="notes")),
+        lambda file: sv.Ledger(":memory:").grant(WHO, sv.Budget(1), name=np.array([1])),
+        lambda file: sv.Ledger(":memory:").grant(WHO, sv.Budget(1), continues=10**30),
+        lambda file: sv.Ledger(":memory:").open(WHO, sv.Budget(1), caller=10**5000),
         lambda file: evaluate(["a", "b"], ["x", "y"], groups=[[1], [2]]),
         lambda file: evaluate(["a", "b"], ["x", "y"], metrics=[Rouge]),
         lambda file: evaluate(["a", "b"], ["x", "y"], seed="a"),

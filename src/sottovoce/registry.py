@@ -9,7 +9,7 @@ from importlib.util import find_spec
 from typing import Generic, TypeVar, final
 
 from sottovoce.errors import InputError, ParameterError
-from sottovoce.parameters import nearest
+from sottovoce.parameters import Kind, nearest
 
 E = TypeVar("E")
 
@@ -68,7 +68,7 @@ class Registry(Generic[E]):
         Raises:
             ParameterError: There is none; the error lists the names that exist.
         """
-        entry = self.find(name)
+        entry = self.find(Kind(str, "a name").read(self._parameter, name))
         if entry is None:
             names = [*self.all()]
             raise ParameterError(self._parameter, name, f"one of {', '.join(names)}{nearest(name, names)}")

@@ -202,7 +202,7 @@ class Release:
         value: The label, or the text.
         terms: Its guarantee.
         release_id: The name of the charge in the ledger.
-        remaining: The balance of the ledger after it; ``None`` without a ledger.
+        remaining: The balance of the ledger after it; ``None`` without a ledger, or where it could not be read then.
     """
 
     value: str

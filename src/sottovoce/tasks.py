@@ -503,8 +503,15 @@ def _is_image(value: str) -> bool:
     return content.startswith(_IMAGE_STARTS)
 
 
+def _written(value: object) -> str:
+    try:
+        return str(value)
+    except ValueError:  # a number of more than 4,300 digits, which is no label
+        return ""
+
+
 def _by_name_or_index(value: object, labels: Sequence[str]) -> int | None:
-    text = value.strip() if isinstance(value, str) else str(value)
+    text = value.strip() if isinstance(value, str) else _written(value)
     if text in labels:
         return labels.index(text)
     if isinstance(value, bool) or not re.fullmatch(r"[0-9]{1,6}(\.0)?", text):
@@ -514,7 +521,7 @@ def _by_name_or_index(value: object, labels: Sequence[str]) -> int | None:
 
 
 def _first_digit(value: object, labels: Sequence[str]) -> int | None:
-    match = re.search(r"[0-9]", str(value).rpartition("####")[2])
+    match = re.search(r"[0-9]", _written(value).rpartition("####")[2])
     return labels.index(match.group()) if match and match.group() in labels else None
 
 

@@ -273,6 +273,7 @@ MECHANISMS = [
     (mechanisms.DrawsInTwoWays(0.7), "drive", "release and release_lightly both draw"),
     (mechanisms.CheapTest(2.0, 1e-6, 1), "neighbours", "a delta of 5"),
     (mechanisms.FloorNorm(0.05), "neighbours", "(?s)Renyi.*2 numbers that move by 1 each"),
+    (mechanisms.BoundOfOneBesideAPrior(0.7), "neighbours", "(?s)does not hold.*sensitivity [23].*with a prior"),
     (mechanisms.CappedNoise(0.5), "neighbours", "(?s)does not hold.*a number that moves by 300"),
     (mechanisms.CappedSelection(0.5), "neighbours", "(?s)does not hold.*sensitivity [369]00"),
     (mechanisms.LeaderOrDrawnWithHalf(2.0, 1e-6, 1), "neighbours", "a delta of"),
@@ -803,7 +804,13 @@ def test_adjacencies_of_which_no_clustering_is_made_are_listed(right, refused, l
 
 @pytest.mark.cases(1)
 @pytest.mark.parametrize(
-    ("right", "refused"), [(mechanisms.UndividedSums(0.5), 3), (mechanisms.SmallThresholds(0.7), 3)], ids=name
+    ("right", "refused"),
+    [
+        (mechanisms.UndividedSums(0.5), 3),
+        (mechanisms.SmallThresholds(0.7), 3),
+        (mechanisms.SmallCounts(0.7), 1),
+    ],
+    ids=name,
 )
 def test_what_a_mechanism_refuses_of_what_is_public_is_listed(right, refused):
     assert len(check_mechanism(right).refused) == refused

@@ -259,7 +259,7 @@ class AnswerRun:
             place.keep_answer(value)
         terms = self.answers.terms(plan, drawn.isolation)
         self.last_terms = terms.under(self.last_terms.isolation) if self.last_terms else terms
-        return Release(value, terms, place.release_id, self.answers.balance)
+        return Release(value, terms, place.release_id, self.answers.left)
 
     @property
     def _words(self) -> dict[str, Any]:

@@ -287,7 +287,7 @@ class PrivateAnswers:
         return self.account.balance() if self.account else None
 
     @property
-    def _left(self) -> Balance | None:
+    def left(self) -> Balance | None:
         """How the ledger stands behind an answer that left; ``None`` also where it cannot be read."""
         try:
             return self.balance
@@ -409,7 +409,7 @@ class PrivateAnswers:
             value = self.finish(kept.drawn)
         except ModelError as error:
             raise ModelError(f"{error} {again}.", retryable=error.retryable, release_id=name) from error
-        release = Release(value, kept.terms, name, self._left)
+        release = Release(value, kept.terms, name, self.left)
         del self._unfinished[name]
         return release
 

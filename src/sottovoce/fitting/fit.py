@@ -724,8 +724,8 @@ def fit(
             ``caller``, ``randomness``, ``engine``, ``candidates``, ``writer``, ``rows``.
 
     Raises:
-        InputError: Something given is not usable, and nothing was charged; or ``out`` has no room for what is drawn,
-            and the charge stands.
+        InputError: Something given is not usable, and nothing was charged; or ``out`` has no room for what is drawn, or
+            the records' file was changed while it was read, and the charge stands.
         BudgetError: The ledger does not fit these records, or the fit cannot be paid for; nothing was charged, unless
             the message says that the charge stands.
         ModelError: The model failed; what was charged stands.

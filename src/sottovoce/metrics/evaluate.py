@@ -14,7 +14,7 @@ from sottovoce.metrics.base import Metric, Statistics
 from sottovoce.metrics.bleu import Bleu
 from sottovoce.metrics.meteor import Meteor
 from sottovoce.metrics.rouge import Rouge
-from sottovoce.parameters import Able, Kind, is_several
+from sottovoce.parameters import SIZE, Able, Kind, is_several
 
 METRICS: Final[Mapping[str, Callable[[], Metric]]] = {
     "bleu": Bleu,
@@ -130,7 +130,9 @@ def evaluate(
     questions, groups = (None if more is None else [*more] for more in (questions, groups))
     for group in groups or ():
         Kind((str, numbers.Real), "a list of texts or numbers").read("groups", group)
-    Kind(numbers.Integral, "a whole number").read("seed", seed)
+    SIZE.read("seed", seed)
+    if len(answers) < 2:
+        raise ParameterError("rows", len(answers), "2 or more")
     _require_texts("answers", answers, (str, NoneType))
     several = [(text,) if isinstance(text, str) else _references(text) for text in references]
     if len(several) != len(answers):

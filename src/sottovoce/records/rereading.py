@@ -83,7 +83,7 @@ class Rereading:
         return RecordError(
             "the file was changed while its records were in use",
             file=self._path.name,
-            hint="Put the file back as it was, or begin anew with the changed one.",
+            hint="What was charged before stands. Put the file back as it was, or begin anew with the changed one.",
         )
 
 

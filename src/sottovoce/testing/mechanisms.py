@@ -339,15 +339,21 @@ class _Mechanism:
                 pairs = len(laws) - 1
                 world = f"{list(votes)} and one change of it, {adjacency.value}{', with a prior' if prior else ''}"
                 self._compare(claim, laws, [(0, i + 1) for i in range(pairs)], world)
-        for first, second in self._random_scores(2_000 if self.full else 300):
-            laws = self._laws([self.mechanism.law(first), self.mechanism.law(second)])
-            self._compare(claim, laws, [(0, 1)], f"{first.values.tolist()} and {second.values.tolist()}, {first!r}")
-        for pair in self._many_moved():
+        large = self._takes_large(draw)
+        for (first, second), prior in itertools.product(
+            self._random_scores(2_000 if self.full else 300, large), priors
+        ):
+            laws = self._laws([self._law(scores, prior) for scores in (first, second)])
+            world = (
+                f"{first.values.tolist()} and {second.values.tolist()}, {first!r}{', with a prior' if prior else ''}"
+            )
+            self._compare(claim, laws, [(0, 1)], world)
+        for pair, prior in itertools.product(self._many_moved(), priors):
             words = " and ".join(counted(map(str, scores.values.tolist())) for scores in pair)
-            world = f"{words}, {pair[0]!r}, squared norm {pair[0].squared_l2}"
-            its_law = partial(self.mechanism.law, pair[0])
-            if pair[0].squared_l2 is not None or self._takes(partial(draw, False, pair[0], seeded(4)), its_law):
-                laws = self._laws([self.mechanism.law(scores) for scores in pair])
+            world = f"{words}, {pair[0]!r}, squared norm {pair[0].squared_l2}{', with a prior' if prior else ''}"
+            its_law = partial(self._law, pair[0], prior)
+            if pair[0].squared_l2 is not None or self._takes(partial(draw, prior, pair[0], seeded(4)), its_law):
+                laws = self._laws([self._law(scores, prior) for scores in pair])
                 self._compare(claim, laws, [(0, 1)], world)
         source = seeded(20261120)
         for adjacency, prior in itertools.product(ADJACENCIES, priors):
@@ -446,12 +452,17 @@ class _Mechanism:
                 counts = tuple(scores.values.tolist())
                 yield counts, _changed(counts)
 
-    def _random_scores(self, count: int) -> Iterator[tuple[Scores, Scores]]:
+    def _takes_large(self, draw: Callable[..., Any]) -> bool:
+        """Whether it draws by scores of a large bound; where it refuses them, that is listed."""
+        scores = _votes_of([LARGE * vote for vote in _uneven(self._chosen)], ADJACENCIES[0], LARGE)
+        return self._takes(partial(draw, False, scores, seeded(4)), partial(self._law, scores, prior=False))
+
+    def _random_scores(self, count: int, large: bool) -> Iterator[tuple[Scores, Scores]]:
         """Two to five candidates, any change within a bound, extreme ones and leads past the floor among them."""
         dice = seeded(20261121)
         least = max(2, self._chosen + 1)
         for _ in range(count):
-            labels, scale = least + dice.below(max(1, 6 - least)), LARGE if dice.below(12) == 0 else 1
+            labels, scale = least + dice.below(max(1, 6 - least)), LARGE if dice.below(12) == 0 and large else 1
             bound = scale * (1 + dice.below(3))
             values = scale * np.array([dice.below(9) for _ in range(labels)])
             if dice.below(5) == 0:
@@ -575,7 +586,7 @@ class _Mechanism:
             raise ContractError("drive", self.subject, "it has no law; state its noise as noise_law(values, reach)")
         widest = max(SHIFTS)
         self._masses(made([0], widest, ADJACENCIES[0]), widest)  # too wide is said before anything is compared
-        large = (LARGE,) if self._is_narrow(made([0], LARGE, ADJACENCIES[0])) else ()
+        large = (LARGE,) if self._takes_wide(name, made([0], LARGE, ADJACENCIES[0])) else ()
         for bound, adjacency in itertools.product((1, 2, 5, *large), ADJACENCIES):
             self._noise(name, claim, made([0], bound, adjacency), bound)
         every: list[tuple[Unit, ...]] = [()]
@@ -586,8 +597,11 @@ class _Mechanism:
                 every.append((unit,))
         self._pooled_noise(name, made, every)
 
-    def _is_narrow(self, values: Any) -> bool:
-        """Whether the noise at a large bound can be compared; where it is too wide, that is listed."""
+    def _takes_wide(self, name: str, values: Any) -> bool:
+        """Whether the noise at a large bound can be compared; where it is refused, or too wide, that is listed."""
+        law = partial(self.mechanism.noise_law, values, LARGE)
+        if not self._takes(partial(getattr(self.mechanism, name), values, seeded(4)), law):
+            return False
         try:
             self._masses(values, LARGE)
         except ContractError as error:

@@ -839,6 +839,30 @@ class FloorNorm(GaussianVector):
         return Fraction(isqrt(vector.squared_l2) ** 2) / (2 * exact(self.rho))
 
 
+class BoundOfOneBesideAPrior(Exponential):
+    """Takes a move for one step of a vote beside a prior, whatever its scores are told."""
+
+    def law(self, scores, log_prior=None):
+        return super().law(scores if log_prior is None else _of_one_vote(scores), log_prior)
+
+    def select(self, scores: Scores, randomness: Randomness, log_prior=None) -> int:
+        return super().select(scores if log_prior is None else _of_one_vote(scores), randomness, log_prior)
+
+
+def _of_one_vote(scores):
+    width = 2 if scores.adjacency is Adjacency.REPLACE_ONE else 1
+    return Scores(scores.values, sensitivity=width, adjacency=scores.adjacency)
+
+
+class SmallCounts(Laplace):
+    """Right: refuses counts that move by more than 255."""
+
+    def scale(self, counts):
+        if counts.l1 > 255:
+            raise ParameterError("l1", counts.l1, "255 at most")
+        return super().scale(counts)
+
+
 class CappedNoise(Laplace):
     """No more noise than a bound of 40 needs."""
 

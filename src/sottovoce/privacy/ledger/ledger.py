@@ -147,6 +147,7 @@ class Ledger:
                 in another ledger, or the caller is unknown or left out where one is required.
         """
         _require_kinds(identity, budget, first_budget)
+        Kind((str, NoneType), "a name, or left out").read("caller", caller)
         with self._database.reading() as connection:
             row = _known(connection, identity)
         if row is None:
@@ -189,6 +190,8 @@ class Ledger:
                 or change its delta.
         """
         _require_kinds(identity, budget)
+        for word, text in (("name", name), ("continues", continues)):
+            Kind((str, NoneType), "a name, or left out").read(word, text)
         with self._database.reading() as connection:
             unknown = _known(connection, identity) is None
         if unknown:
