@@ -82,7 +82,7 @@ WRONG = [
 ]
 
 
-@pytest.mark.cases(7)
+@pytest.mark.cases(5)
 @pytest.mark.parametrize(("wrong", "tokens", "adjacency", "contract", "problem"), WRONG, ids=name)
 def test_a_mechanism_that_is_told_too_little_is_found(wrong, tokens, adjacency, contract, problem):
     with pytest.raises(ContractError, match=problem) as failed:

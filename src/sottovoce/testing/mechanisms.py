@@ -333,7 +333,7 @@ class _Mechanism:
         for adjacency, prior in itertools.product(ADJACENCIES, priors):
             law_of = cache(partial(self._law_of_votes, adjacency=adjacency, prior=prior))
             for votes, neighbours in itertools.chain(
-                self._votes(), self._led_votes(), self._open_votes(adjacency, prior)
+                self._votes(), self._open_votes(adjacency, prior), self._led_votes()
             ):
                 laws = self._laws([law_of(counts) for counts in (votes, *neighbours[adjacency])])
                 pairs = len(laws) - 1

@@ -153,6 +153,7 @@ def test_a_program_does_not_charge_what_was_put_in_its_ledgers_place(account, pa
             assert answers(file) in (1, 2), "nothing was charged"
 
 
+@pytest.mark.cases(4)
 @pytest.mark.parametrize("act", [replaced, moved, gone, written_over, emptied])
 @pytest.mark.parametrize("late", ["begin", "mark_released"])
 def test_a_ledger_that_goes_behind_a_charge_is_said_to_keep_it(account, path, tmp_path, act, late):
