@@ -11,7 +11,7 @@ ENTRIES = list(entries())
 SLOW = (
     "evolve", "dp-logistic", "tang", "poe-decoding", "amin", "sga", "pbs",
     "label-public", "ksa", "invisible-ink", "prior-poe", "rnm", "augment", "private_clustering",
-    "gaussian", "one_shot_top_k", "choice",
+    "gaussian", "one_shot_top_k", "choice", "esa", "exponential", "laplace_noisy_max",
 )  # fmt: skip
 """Entries that draw as another one does, with tests of laws and prices of their own beside this one."""
 AT_DEFAULTS = ("poe", "poe-decoding")
