@@ -618,19 +618,6 @@ class HalfWhereAddedAlone(HalfWhereAdded):
 
 
 @dataclass(frozen=True)
-class WordsWithHalfWhereAddedAlone(FortyWordsCounted):
-    """The same by such a noise."""
-
-    name = "words-with-half-where-added-alone"
-
-    def draw(self, setting, experts, public, randomness):
-        words = sum(min(len(text.split()), self.most) for text in experts.texts_without_noise() if text)
-        counts = Counts([words], l1=40 * experts.change.widths, adjacency=experts.adjacency)
-        noise = HalfWhereAddedAlone(self.epsilon, setting.adjacency)
-        return Outcome(self.name, {"words": noise.release(counts, randomness)[0]})
-
-
-@dataclass(frozen=True)
 class WordsWithLightNoise(FortyWordsCounted):
     """Counts words by a noise of its own file, which it asks to be light."""
 
@@ -686,6 +673,15 @@ class WordsWithHalfWhereSmall(WordsWithHalfForADrop):
 
     def noise(self, setting):
         return HalfWhereSmall(self.epsilon, setting.change.widths / 2 / setting.change.rows)
+
+
+class WordsWithHalfWhereAddedAlone(WordsWithHalfForADrop):
+    """The same by a noise that refuses other relations where it is half."""
+
+    name = "words-with-half-where-added-alone"
+
+    def noise(self, setting):
+        return HalfWhereAddedAlone(self.epsilon, setting.adjacency)
 
 
 @dataclass(frozen=True)

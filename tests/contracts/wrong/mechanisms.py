@@ -1202,14 +1202,18 @@ class OneByChance(ProposeTestRelease):
         return tuple(sorted(left.pop(randomness.below(len(left))) for _ in range(self.k)))
 
     def law(self, scores: Scores):
+        best, passed = self._passed(scores)
+        every = [*itertools.combinations(range(len(scores.values)), self.k)]
+        return {each: (1 - passed) / len(every) + passed * (each == best) for each in every}
+
+    def _passed(self, scores):
+        """The candidates that lead, and how likely the test of their lead passes."""
         best, gap = self._best_and_gap(scores)
         variance = float(self._noise(scores))
         reach = int(40 * variance**0.5) + 2
         grid = np.arange(-reach, reach + 1)
         mass = np.exp(-(grid.astype(float) ** 2) / (2 * variance))
-        passed = float((mass / mass.sum())[grid > self.threshold(scores.sensitivity) - gap].sum())
-        every = [*itertools.combinations(range(len(scores.values)), self.k)]
-        return {each: (1 - passed) / len(every) + passed * (each == best) for each in every}
+        return best, float((mass / mass.sum())[grid > self.threshold(scores.sensitivity) - gap].sum())
 
     def _noise(self, scores):
         return self.noise_variance(scores.sensitivity) / self.share
@@ -1244,12 +1248,7 @@ class LeaderOrDrawn(OneByChance):
         return (Exponential(0.5).select(scores, randomness),)
 
     def law(self, scores: Scores):
-        best, gap = self._best_and_gap(scores)
-        variance = float(self._noise(scores))
-        reach = int(40 * variance**0.5) + 2
-        grid = np.arange(-reach, reach + 1)
-        mass = np.exp(-(grid.astype(float) ** 2) / (2 * variance))
-        passed = float((mass / mass.sum())[grid > self.threshold(scores.sensitivity) - gap].sum())
+        best, passed = self._passed(scores)
         drawn = enumerate(Exponential(0.5).law(scores))
         return {(place,): (1 - passed) * float(p) + passed * ((place,) == best) for place, p in drawn}
 
