@@ -31,7 +31,7 @@ def records(texts=TEXTS, groups=None):
 
 def read(model, *, texts=TEXTS, groups=None, adjacency=RO, on_units=None) -> EncodedRecords:
     found = EncodedRecords(records(texts, groups), TASK, model, adjacency)
-    found.read(PUBLIC, on_units)
+    found.read(found.reader(PUBLIC), on_units)
     return found
 
 
@@ -55,9 +55,9 @@ def test_nothing_is_read_before_it_is_asked_for():
     assert model.contexts_read == 0
     with pytest.raises(ModelError, match="not read yet"):
         found.sum_of(UnitCount())
-    found.read(PUBLIC)
+    found.read(found.reader(PUBLIC))
     assert model.contexts_read == 5
-    found.read(PUBLIC)
+    found.read(found.reader(PUBLIC))
     assert model.contexts_read == 5, "it was read twice"
     found.close()
     with pytest.raises(ModelError, match="were let go"):
@@ -147,7 +147,7 @@ def test_a_model_that_fails_on_public_texts_behind_a_records_failure_fails_the_w
 def test_a_blank_unit_adds_nothing_under_zero_out():
     rows = [Row(1, {"id": "p", "text": "a fee", "label": "billing"}), Row(2, {"id": "q"})]
     found = EncodedRecords(PrivateRecords(rows, source="notes"), TASK, FakeScorer(), ZO)
-    found.read(PUBLIC)
+    found.read(found.reader(PUBLIC))
     assert found.units == 2
     assert found.sum_of(ClassSums(2, 16)).tolist() == total(FakeScorer(), texts=["a fee"])
 

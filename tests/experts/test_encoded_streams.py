@@ -54,7 +54,7 @@ def files(tmp_path):
 
 def sums(file, *, stream, rules, model=None):
     records = EncodedRecords(read_private(file, stream=stream), TASK, model or FakeScorer(), Adjacency.REPLACE_ONE)
-    records.read(PUBLIC, None, rules)
+    records.read(records.reader(PUBLIC), None, rules)
     return [records.sum_of(rule).tolist() for rule in RULES]
 
 
@@ -125,7 +125,7 @@ class Logs(Keeps):
 @pytest.mark.parametrize("kind", [Keeps, KeepsInItsClass, Logs])
 def test_a_rule_that_keeps_what_it_worked_out_is_known_again(files, kind):
     records = EncodedRecords(read_private(files["records"]), TASK, FakeScorer(), Adjacency.REPLACE_ONE)
-    records.read(PUBLIC, None, [used := kind()])
+    records.read(records.reader(PUBLIC), None, [used := kind()])
     assert records.sum_of(used).tolist() == records.sum_of(kind()).tolist() == [60]
 
 
@@ -161,7 +161,7 @@ def test_a_model_may_write_its_next_answer_where_it_gave_the_last_one(files, mon
 @pytest.mark.parametrize("rules", [None, RULES])
 def test_what_a_fit_does_with_a_sum_changes_no_other_sum(files, rules):
     records = EncodedRecords(read_private(files["records"]), TASK, FakeScorer(), Adjacency.REPLACE_ONE)
-    records.read(PUBLIC, None, rules)
+    records.read(records.reader(PUBLIC), None, rules)
     for rule in RULES:
         first = records.sum_of(rule)
         expected = first.tolist()
@@ -182,7 +182,7 @@ def test_a_sum_that_was_not_asked_for_beforehand_is_refused(files):
     records = EncodedRecords(read_private(files["records"]), TASK, FakeScorer(), Adjacency.REPLACE_ONE)
     with pytest.raises(ModelError, match="not read yet"):
         records.sum_of(RULES[0])
-    records.read(PUBLIC, None, RULES[:1])
+    records.read(records.reader(PUBLIC), None, RULES[:1])
     assert records.sum_of(UnitCount()).tolist() == [60 * LIMIT]
     with pytest.raises(ModelError, match="for other sums"):
         records.sum_of(RULES[1])
@@ -195,7 +195,7 @@ def test_a_file_that_was_changed_fails_the_read_and_says_so(files):
     records = EncodedRecords(read_private(files["records"], stream=True), TASK, FakeScorer(), Adjacency.REPLACE_ONE)
     files["records"].write_text(json.dumps({"text": "other", "label": "a"}) + "\n")
     with pytest.raises(RecordError, match=r"records\.jsonl: the file was changed"):
-        records.read(PUBLIC, None, RULES)
+        records.read(records.reader(PUBLIC), None, RULES)
     with pytest.raises(ModelError, match="not read yet"):
         records.sum_of(RULES[0])
 

@@ -111,13 +111,13 @@ def sums(file, ray=None, monkeypatch=None, *, workers=None, model=None):
     records = EncodedRecords(read_private(file, stream=True), TASK, model, Adjacency.REPLACE_ONE)
     told = []
     if ray is None:
-        records.read(PUBLIC, told.append, RULES)
+        records.read(records.reader(PUBLIC), told.append, RULES)
     else:
         monkeypatch.setitem(sys.modules, "ray", ray)
         engine = RayEngine(workers)
         try:
             engine.start(BlockReader(model, TASK, PUBLIC), RULES)
-            records.read(PUBLIC, told.append, RULES, engine)
+            records.read(records.reader(PUBLIC), told.append, RULES, engine)
         finally:
             engine.close()
     assert sum(told) == UNITS
@@ -156,7 +156,7 @@ def test_what_is_kept_on_the_way_are_the_sums_of_the_first_units_whoever_works(f
             if engine is not None:
                 engine.start(BlockReader(model, TASK, PUBLIC), RULES)
             records = EncodedRecords(read_private(file, stream=True), TASK, model, Adjacency.REPLACE_ONE)
-            records.read(PUBLIC, None, RULES, engine, progress)
+            records.read(records.reader(PUBLIC), None, RULES, engine, progress)
             steps.append(progress.steps)
     assert len(steps[0]) == -(-UNITS // 3)
     assert [units for units, _ in steps[0]] == [3, 6, 9, 12, 15, 18, 20]

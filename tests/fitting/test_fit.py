@@ -303,6 +303,52 @@ def test_a_model_that_fails_on_every_text_fails_before_the_charge(tmp_path):
     assert kinds(Ledger(place)) == []
 
 
+class FailsFrom(FakeScorer):
+    """Embeds no more from some call on."""
+
+    def __init__(self, call, error):
+        super().__init__()
+        self._left, self._error = call, error
+
+    def _one_less(self):
+        self._left -= 1
+        if self._left < 0:
+            raise self._error
+
+    def embed_questions(self, task, queries):
+        self._one_less()
+        return super().embed_questions(task, queries)
+
+    def embed_records(self, task, records):
+        self._one_less()
+        return super().embed_records(task, records)
+
+
+@pytest.mark.parametrize("method", ["class-means", "choice"])
+@pytest.mark.parametrize("error", [RuntimeError("out of memory"), ModelError("the server is gone", retryable=True)])
+def test_a_model_that_fails_behind_the_charge_failed_while_it_read_and_says_what_stands(tmp_path, method, error):
+    told = []
+    pool = [f"{text} to anybody {i}" for text in WORDS.values() for i in range(4)]
+    for call in range(8):
+        place = str(tmp_path / f"{call}.db")
+        data = records(end=f" {method} {type(error).__name__} {call}")
+        said = error_of(lambda data=data, call=call, place=place: fit(
+            data, model=FailsFrom(call, error), method=method, pool=pool, ledger=place
+        ))  # fmt: skip
+        if said is not None:
+            told.append(("reserve" in kinds(Ledger(place)), "What was charged stands" in said))
+    assert set(told) == {(False, False), (True, True)}
+
+
+def error_of(work):
+    """What a model's failure says; ``None`` where there is none."""
+    try:
+        work()
+    except ModelError as failed:
+        return str(failed)
+    return None
+
+
 @pytest.mark.parametrize("fails", [lambda: [float("nan")] * len(WORDS), lambda: 1 / 0])
 def test_a_question_for_experts_that_the_bare_model_cannot_read_fails_before_the_charge(tmp_path, fails):
     pool = [*WORDS.values(), "a text that is too long"]

@@ -51,7 +51,7 @@ def test_two_workers_give_the_sums_of_one_process_also_where_one_is_killed(file)
 
     def sums(engine, on_units=None):
         records = EncodedRecords(read_private(file, stream=True), TASK, model, Adjacency.REPLACE_ONE)
-        records.read(PUBLIC, on_units, rules, engine)
+        records.read(records.reader(PUBLIC), on_units, rules, engine)
         return [records.sum_of(rule).tolist() for rule in rules]
 
     engine.start(BlockReader(model, TASK, PUBLIC), rules)

@@ -61,13 +61,17 @@ class BlockReader:
     Attributes:
         embedder: The model.
         rehearsed: Its vectors of the public questions, shape (questions, dimension).
+
+    Raises:
+        ValueError: Those have another shape.
+        BaseException: Whatever the embedder raises: it is asked here.
     """
 
     def __init__(self, embedder: Embedder, task: Task, public: Sequence[Query]) -> None:
         self.embedder, self.task, self.public = embedder, task, public
         self.rehearsed: FloatArray = np.empty((0, embedder.dimension))
         if public:
-            self.rehearsed = np.array(embedder.embed_questions(task, public), dtype=np.float64)
+            self.rehearsed = of_shape(embedder.embed_questions(task, public), (len(public), embedder.dimension))
         self._compact = embedder if isinstance(embedder, CompactEmbedder) else None
 
     def block(self, units: Sequence[Sequence[Example]]) -> KeptBlock:

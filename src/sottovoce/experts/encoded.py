@@ -107,9 +107,18 @@ class EncodedRecords(Opaque):
         """Number of units. Public where the adjacency says so."""
         return self._units
 
+    def reader(self, public: Sequence[Query]) -> BlockReader:
+        """What reads them. It asks the embedder these questions now, which it must answer alike while it reads.
+
+        Raises:
+            ValueError: Its vectors have another shape.
+            BaseException: Whatever the embedder raises.
+        """
+        return BlockReader(self._embedder, self._task, public)
+
     def read(
         self,
-        public: Sequence[Query],
+        reader: BlockReader,
         on_units: Callable[[int], None] | None = None,
         rules: Sequence[SumRule] | None = None,
         engine: Engine | None = None,
@@ -118,7 +127,7 @@ class EncodedRecords(Opaque):
         """Embeds every record. This is the private read.
 
         Args:
-            public: Questions that the embedder must answer alike before and behind it.
+            reader: From ``reader``; made before anything is charged, so that its public questions fail there.
             on_units: Called with the number of units that were read, each time that some were.
             rules: All that will be asked for, where that is known: then no vector is kept.
             engine: Who reads the records, started with these rules; by default this process.
@@ -132,14 +141,14 @@ class EncodedRecords(Opaque):
             return
         told = on_units or (lambda units: None)
         if rules is None:
-            self._blocks = list(self._kept(public, told))
+            self._blocks = list(self._kept(reader, told))
             return
         digests = [rule.digest for rule in rules]  # before it is used: a rule may keep what it works out
         done, totals = (progress.found(self._order) if progress else None) or (0, _zeros(rules))
         if done:
             told(done)
         shards = self._shards(done)
-        for units, sums in engine.sums(shards) if engine else self._summed(public, rules, shards):
+        for units, sums in engine.sums(shards) if engine else self._summed(reader, rules, shards):
             done, totals = done + units, [total + own for total, own in zip(totals, sums, strict=True)]
             told(units)
             if progress is not None:
@@ -170,18 +179,16 @@ class EncodedRecords(Opaque):
         """Forgets vectors and sums."""
         self._blocks = self._sums = None
 
-    def _kept(self, public: Sequence[Query], told: Callable[[int], None]) -> Iterator[KeptBlock]:
-        reader = BlockReader(self._embedder, self._task, public)
+    def _kept(self, reader: BlockReader, told: Callable[[int], None]) -> Iterator[KeptBlock]:
         for shard in self._shards():
             yield withheld(self._embedder, lambda shard=shard: reader.block(shard))  # type: ignore[misc]
             told(len(shard))
         withheld(self._embedder, reader.require_sound)
 
     def _summed(
-        self, public: Sequence[Query], rules: Sequence[SumRule], shards: Iterator[Shard]
+        self, reader: BlockReader, rules: Sequence[SumRule], shards: Iterator[Shard]
     ) -> Iterator[tuple[int, list[IntArray]]]:
         """The sums of each shard, of which no vector is kept."""
-        reader = BlockReader(self._embedder, self._task, public)
         for shard in shards:
             yield len(shard), withheld(self._embedder, lambda shard=shard: reader.sums(shard, rules))  # type: ignore[misc]
         withheld(self._embedder, reader.require_sound)

@@ -20,7 +20,7 @@ from functools import cached_property, partial
 from importlib.metadata import version
 from pathlib import Path
 from types import NoneType
-from typing import Any, Final, final
+from typing import Any, Final, TypeVar, final
 
 import numpy as np
 
@@ -83,6 +83,7 @@ from sottovoce.randomness import Randomness, require_secure, source_of
 from sottovoce.records.sealed import Opaque, PrivateRecords
 from sottovoce.tasks import Query, Task
 
+T = TypeVar("T")
 ENDING: Final = ".sotto"
 """What the name of a fitted file ends in."""
 ENGINES: Final = ("local", "ray")
@@ -270,6 +271,11 @@ class Fitting:
         return self._account.conflicting_ledger
 
     @property
+    def endings(self) -> Sequence[str]:
+        """What the name of its output may end in."""
+        return ENDINGS if self._rows else (ENDING,)
+
+    @property
     def leaves_rows(self) -> bool:
         """Whether texts with their labels are left, and no classifier."""
         return self._rows
@@ -360,7 +366,7 @@ class Fitting:
         self._stated = None if standing is None else self._as_charged(run_state, standing)
         if standing is not None and standing.begun:
             return self._saved(checkpoint, run_state, standing)
-        public = self._rehearsed()
+        public, reader = self._rehearsed(), self._reader()
         rules = self.plan.fitter.rules(self.plan, public)
         questions = self.plan.fitter.questions(self.plan, public)
         if questions and not self.plan.fitter.asks_experts:
@@ -370,11 +376,11 @@ class Fitting:
         self._stated = self._stated or self._isolation  # a model may settle it by public texts, as these are
         reservation = self._reservation(run_state, standing)
         try:
-            self._start(rules)
+            self._start(reader, rules)
             self._records.require_unchanged()
             self._account.reserve([reservation])
             progress = self._progress(run_state, rules) if checkpoint is not None and rules is not None else None
-            self._encoded.read(self._public_texts, on_units, rules, self._engine, progress)
+            self._encoded.read(reader, on_units, rules, self._engine, progress)
         finally:
             if self._engine is not None:
                 self._engine.close()
@@ -528,7 +534,7 @@ class Fitting:
         same = (self._records.fingerprint, self.embedder.embedding, repr(self.task), self.adjacency.value)
         return KeptSums(run_state["run"], same, rules)
 
-    def _start(self, rules: Sequence[SumRule] | None) -> None:
+    def _start(self, reader: BlockReader, rules: Sequence[SumRule] | None) -> None:
         """Makes the engine ready, before the charge.
 
         Raises:
@@ -539,13 +545,12 @@ class Fitting:
         if rules is None:
             limit = f"local: the method {self.plan.fitter.name!r} asks for sums that depend on others here"
             raise ParameterError("engine", type(self._engine).__name__, limit)
-        self._engine.start(BlockReader(self.embedder, self.task, self._public_texts), rules)
+        self._engine.start(reader, rules)
 
     def _rehearsed(self) -> PublicInputs:
         """The public side, worked out before the charge: what fails for everybody fails here."""
-        vectors, _ = self._of_public_texts(
-            lambda: [self._embedded(texts) for texts in (self._pool, self._public_texts)]
-        )
+        vectors = self._of_public_texts(lambda: self._embedded(self._pool))
+        self._require_finite(vectors)
         self._bare(self._public_texts, finite=False)
         return PublicInputs(
             self.task, self.model, self.embedder, self._pool, vectors,
@@ -556,19 +561,25 @@ class Fitting:
         """What the model says to public questions before it reads a record, shape (questions, labels)."""
         if not questions:
             return np.empty((0, len(self.task.labels)))
-        (scores,) = self._of_public_texts(lambda: [bare_scores(self.model, self.task, questions)], finite=finite)
+        scores = self._of_public_texts(lambda: bare_scores(self.model, self.task, questions))
+        if finite:
+            self._require_finite(scores)
         return scores
 
-    def _of_public_texts(
-        self, work: Callable[[], Sequence[FloatArray]], *, finite: bool = True
-    ) -> Sequence[FloatArray]:
+    def _reader(self) -> BlockReader:
+        """What will read the records; its embedder answers public texts here, before the charge."""
+        reader = self._of_public_texts(lambda: self._encoded.reader(self._public_texts))
+        self._require_finite(reader.rehearsed)
+        return reader
+
+    def _of_public_texts(self, work: Callable[[], T]) -> T:
         """Lets a model work on public texts, before the charge.
 
         Raises:
-            ModelError: It failed, or gave numbers that are not finite. Nothing was charged.
+            ModelError: It failed. Nothing was charged.
         """
         try:
-            found = work()
+            return work()
         except SottoError:
             raise
         except BaseException as error:
@@ -577,12 +588,18 @@ class Fitting:
             raise ModelError(
                 f"The model {self.model.name} failed on public texts ({type(error).__name__}). Nothing was charged."
             ) from error
-        if finite and not all(np.isfinite(numbers).all() for numbers in found):
+
+    def _require_finite(self, numbers: FloatArray) -> None:
+        """Refuses what a model said of public texts, before the charge.
+
+        Raises:
+            ModelError: Some numbers are not finite. Nothing was charged.
+        """
+        if not np.isfinite(numbers).all():
             raise ModelError(
                 f"The model {self.model.name} gave numbers that are not finite for a public text. Nothing was charged. "
                 "Leave that text out, or check the model's weights."
             )
-        return found
 
     def _embedded(self, texts: Sequence[Query]) -> FloatArray:
         """Vectors of public texts; those of the bundled pool ship for the default encoder."""
@@ -738,9 +755,11 @@ def fit(
         if resume:
             raise ParameterError("resume", resume, "given with 'out': it goes on with a run that left its folder there")
         return fitting.run(on_units=on_units)
-    if resume and (done := finished(fitting, place)) is not None:
-        beside_finished(place)
-        return done
+    if resume:
+        require_place(place, resume=True, endings=fitting.endings)
+        if (done := finished(fitting, place)) is not None:
+            beside_finished(place)
+            return done
     with begun(fitting, place, resume=resume) as checkpoint:
         return finish(fitting, checkpoint, on_units=on_units)
 
@@ -781,7 +800,7 @@ def begun(fitting: Fitting, out: Path, *, resume: bool) -> Iterator[Checkpoint]:
             resume. No budget was settled.
         BudgetError: The fit cannot be paid for.
     """
-    endings = ENDINGS if fitting.leaves_rows else (ENDING,)
+    endings = fitting.endings
     require_place(out, resume=resume, endings=endings)
     if resume:
         fitting.require_known()

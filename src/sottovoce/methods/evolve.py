@@ -24,6 +24,7 @@ import numpy as np
 
 from sottovoce.errors import ParameterError
 from sottovoce.experts.public_map import PublicMap
+from sottovoce.experts.reading import of_shape
 from sottovoce.methods.base import Price
 from sottovoce.methods.choice import MOST_SUMS, Choice, ChoiceStep, Chosen, Cosine, Texts, classifier, examples_of
 from sottovoce.methods.fitting.fitter import FitPlan, FitSetting, Fitter, PrivateSums, PublicInputs, register_fitter
@@ -204,7 +205,9 @@ class Evolve(Fitter):
         try:
             written = public.writer.variations([*shown.values()], self.variations, self.tokens, turn)
             new = [text for text in written if text not in winners]
-            found = np.asarray(public.embedder.embed_questions(public.task, new), dtype=np.float64) if new else none
+            found = none
+            if new:
+                found = of_shape(public.embedder.embed_questions(public.task, new), (len(new), none.shape[1]))
             whole = np.flatnonzero(np.isfinite(found).all(axis=1))
             return [new[place] for place in whole.tolist()], found[whole]
         except BaseException as error:

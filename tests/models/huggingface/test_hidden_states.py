@@ -118,7 +118,7 @@ def test_records_that_come_or_go_add_their_own_contribution_and_nothing_else(mod
 
     def summed(rows):
         read = EncodedRecords(PrivateRecords(rows, source="notes"), TASK, model, Adjacency.REPLACE_ONE)
-        read.read(asked(TEXTS[:1]))
+        read.read(read.reader(asked(TEXTS[:1])))
         return read.sum_of(rule)
 
     rows = [Row(i, {"text": f"{text} {i}", "label": TASK.labels[i % 2]}) for i, text in enumerate(TEXTS * 2)]

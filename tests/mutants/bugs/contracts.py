@@ -951,7 +951,7 @@ MUTANTS = [
         "rehearsed-where-the-next-one-stands",
         "an embedder that answers otherwise is compared with itself",
         "experts/blocks.py",
-        "np.array(embedder.embed_questions(task, public), dtype=np.float64)",
+        "of_shape(embedder.embed_questions(task, public), (len(public), embedder.dimension))",
         "embedder.embed_questions(task, public)",
         ("tests/experts/test_encoded_streams.py::test_a_model_may_write_its_next_answer_where_it_gave_the_last_one",),
     ),

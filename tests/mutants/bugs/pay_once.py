@@ -357,7 +357,7 @@ MUTANTS = [
         "records are read, then charged",
         FIT,
         "            self._account.reserve([reservation])\n            progress = ",
-        "            self._encoded.read(self._public_texts, on_units, rules, self._engine)\n"
+        "            self._encoded.read(reader, on_units, rules, self._engine)\n"
         "            self._account.reserve([reservation])\n            progress = ",
         FITS,
     ),
@@ -503,8 +503,8 @@ MUTANTS = [
         "embeddings-tried-behind-the-charge",
         "an embedder that fails on every text is found out behind the charge",
         FIT,
-        "for texts in (self._pool, self._public_texts)",
-        "for texts in (self._pool, [])",
+        "public, reader = self._rehearsed(), self._reader()",
+        "public, reader = self._rehearsed(), self._encoded.reader(())",
         FITS,
     ),
     Mutant(

@@ -171,7 +171,7 @@ def _speed(file: Path, rows: int, engine: str, cores: int) -> Row:
     records = EncodedRecords(read_private(file, stream=True), TASK, model, Adjacency.REPLACE_ONE)
     started = time.perf_counter()
     try:
-        records.read(PUBLIC, None, rules, by)
+        records.read(reader, None, rules, by)
     finally:
         if by is not None:
             by.close()
