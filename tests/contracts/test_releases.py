@@ -8,6 +8,7 @@ from contracts.wrong import mechanisms, typed
 from sottovoce.mechanisms.base import registered
 from sottovoce.mechanisms.clustering.private_clustering import DPM
 from sottovoce.mechanisms.exponential import Exponential
+from sottovoce.mechanisms.laplace import Laplace
 from sottovoce.mechanisms.permute_and_flip import PermuteAndFlip
 from sottovoce.privacy.aggregates import Counts, Scores
 from sottovoce.privacy.points import PrivatePoints
@@ -38,6 +39,11 @@ class TwoPriorsInItsLaw(Exponential):
 class LightClustering(DPM):
     def cluster(self, points: PrivatePoints, randomness: Randomness, public=None, light: bool = False):
         return super().cluster(points, randomness, public)
+
+
+class CalledLightly(Laplace):
+    def __call__(self, counts: Counts, randomness: Randomness) -> tuple[int, ...]:
+        return Laplace(2 * self.epsilon).release(counts, randomness)
 
 
 class AnyLaw(Exponential):
@@ -95,6 +101,7 @@ def test_what_a_draw_may_be_given_besides_is_refused_with_what_to_do(mechanism, 
         (mechanisms.DrawsInTwoWaysByName, "release and release_lightly both draw"),
         (mechanisms.DrawsInTwoWaysByDefault, "release and release_lightly both draw"),
         (mechanisms.DrawsInTwoWaysOfItsClass, "release and release_lightly both draw"),
+        (CalledLightly, "release and __call__ both draw"),
         (LightClustering, "its cluster may be given light besides"),
     ],
 )

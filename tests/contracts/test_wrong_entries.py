@@ -309,6 +309,7 @@ MECHANISMS = [
     (mechanisms.OneNewUnit(1.0, 1e-6), "neighbours", "(?s)a delta of .*2-swap"),
     (mechanisms.OneNewUnitMoreOften(1.0, 3e-4), "neighbours", "(?s)a delta of .*2-swap"),
     (mechanisms.DrawsWithoutCap(0.7, 1e-3), "sampler", "(?s)do not follow its law.*at most 3 items a unit"),
+    (mechanisms.ByUnit(0.7, "percent"), "neighbours", "too few values to hide a number that moves by 1"),
     (mechanisms.OwnNoise(0.7), "sampler", "two equal sources give it two releases"),
     (mechanisms.OwnNoiseOfEachSource(0.7), "sampler", "the same outcome of two sources of noise came"),
     (mechanisms.NoiseOfTheNumbers(0.7), "sampler", "the same outcome of two draws came"),
@@ -379,6 +380,7 @@ ANSWERERS = [
     (answerers.BlankIsGone, "sensitivity", "(?s)told a sensitivity of 1, and scores move by 2.*zero-out, all, 4"),
     pytest.param(answerers.BlankIsGoneAtAChoice, "sensitivity", "(?s)by 4.*zero-out, all, 4", marks=pytest.mark.slow),
     pytest.param(answerers.WordsWithHalf, "neighbours", "a mechanism of its own, HalfForEach", marks=pytest.mark.slow),
+    pytest.param(answerers.WordsInPercent, "neighbours", "own, ByUnit, .* too few values", marks=pytest.mark.slow),
     pytest.param(answerers.WordsWithHalfForADrop, "neighbours", "own, HalfForADrop", marks=pytest.mark.slow),
     pytest.param(answerers.WordsWithHalfWhereSmall, "neighbours", "own, HalfWhereSmall", marks=pytest.mark.slow),
     pytest.param(answerers.WordsWithHalfWhereAdded, "neighbours", "of its own, HalfWhereAdded", marks=pytest.mark.slow),
@@ -600,6 +602,12 @@ def test_no_right_mechanism_is_refused_for_its_parameters(right):
 )
 def test_sharp_histograms_and_several_choices_are_compared(right):
     assert check_mechanism(right).passed
+
+
+def test_a_right_choice_with_wide_noise_is_asked_with_the_norm_that_it_needs():
+    wide = _Mechanism(GaussianNoisyMax(rho=1e-3), Effort.QUICK, Report("mechanism", "wide"))
+    assert wide._tests_leads, "a vote says so little that it passes for a test of leads"
+    assert all(scores.squared_l2 for pair in wide._random_scores(40, large=False) for scores in pair)
 
 
 def test_noise_that_floats_cannot_compare_is_no_proof():

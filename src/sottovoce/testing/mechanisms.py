@@ -78,6 +78,8 @@ RUNS: Final = ((5, 2), (6, 1), (-20, 5))
 """Thresholds of runs, with the bound of their queries."""
 MOST_REACH: Final = 1 << 20
 """Noise further out than this is one outcome, as is what a law has beyond its reach."""
+TOLD_BY_FLOATS: Final = 400.0
+"""Nats: what two laws differ by where floats know of no value that both can take is more."""
 BEYOND: Final = "beyond"
 MOST_CELLS: Final = 4_096
 """Noise that has more values than this is compared with draws by intervals of so many at most."""
@@ -468,7 +470,7 @@ class _Mechanism:
             if dice.below(5) == 0:
                 values[dice.below(labels)] += (20, 70)[dice.below(2)]
             if self._tests_leads and dice.below(2):
-                plain = Scores(values, sensitivity=bound, adjacency=ADJACENCIES[0])
+                plain = Scores(values, sensitivity=bound, adjacency=ADJACENCIES[0], squared_l2=bound**2 * len(values))
                 values = (self._at_open_lead(plain, False, OPEN_SHARES[dice.below(len(OPEN_SHARES))]) or plain).values
             change = np.array([dice.below(bound + 1) for _ in range(labels)])
             if dice.below(2):
@@ -633,9 +635,7 @@ class _Mechanism:
         noise = log_law(masses[masses > LEAST])
         world = f"a number that moves by {shift}, {_face(zero)}"
         if len(noise) <= shift:
-            raise ContractError(
-                "drive", self.subject, "its noise is too narrow to be compared in floating point; try less sharp ones"
-            )
+            raise self._narrow(claim, shift, world)
         self._compare(claim, np.array([noise[shift:], noise[:-shift]]), [(0, 1)], world)
         source, reach = seeded(4), len(masses) // 2
         width = 1 + 2 * reach // MOST_CELLS
@@ -645,6 +645,16 @@ class _Mechanism:
         drawn = [int(_steps(getattr(self.mechanism, name)(zero, source))[0]) for _ in range(self.draws // 10)]
         starts = [noise - (noise + reach) % width if abs(noise) <= reach else BEYOND for noise in drawn]
         self._follows(law, starts, world)
+
+    def _narrow(self, claim: Claim, shift: int, world: str) -> ContractError:
+        """Of noise on so few values that two neighbours have none in common: what floats know of it refutes all but
+        the weakest claims."""
+        if min(claim.pure, claim.width, claim.rho, *(epsilon for epsilon, _ in claim.points)) < TOLD_BY_FLOATS:
+            few = f"its noise is on too few values to hide a number that moves by {shift}"
+            problem = f"its event {claim.words} does not hold: {few}"
+            return ContractError("neighbours", self.subject, problem, world)
+        narrow = "its noise is too narrow to be compared in floating point; try less sharp ones"
+        return ContractError("drive", self.subject, narrow, world)
 
     def _masses(self, values: Any, shift: int) -> FloatArray:
         """The law of the noise on one number, as far out as it takes to hold all but a millionth of a millionth."""

@@ -60,7 +60,7 @@ def release_of(mechanism: type[Mechanism]) -> tuple[str, Any]:
 def _ways_to_draw(mechanism: type[Mechanism]) -> Iterator[str]:
     """Every public method, of an instance or of the class, that may be given a source of noise, by name or type."""
     for name, method in inspect.getmembers(mechanism, inspect.isroutine):
-        if not name.startswith("_"):
+        if not name.startswith("_") or name == "__call__":
             try:
                 parameters = inspect.signature(method).parameters.values()
             except ValueError:  # of a function of C, which is given no source

@@ -585,6 +585,32 @@ class WordsWithHalf(FortyWordsCounted):
 
 
 @dataclass(frozen=True)
+class WordsInPercent(FortyWordsCounted):
+    """Counts words, and then long texts by a noise of its own file that is next to none."""
+
+    name = "words-in-percent"
+
+    def calibrated(self, price, setting):
+        return self if self.epsilon is not None else replace(self, epsilon=price.epsilon / 2)
+
+    def event(self, setting):
+        return SelfComposedDpEvent(PureDP(self.epsilon), 2)
+
+    def draw(self, setting, experts, public, randomness):
+        texts = [text for text in experts.texts_without_noise() if text]
+        drawn = [
+            mechanisms.ByUnit(self.epsilon, unit).release(
+                Counts([total], l1=bound * experts.change.widths, adjacency=experts.adjacency), randomness
+            )[0]
+            for unit, total, bound in (
+                ("count", sum(min(len(text.split()), self.most) for text in texts), 40),
+                ("percent", sum(len(text.split()) > 3 for text in texts), 1),
+            )
+        ]
+        return Outcome(self.name, {"words": drawn[0], "long": drawn[1]})
+
+
+@dataclass(frozen=True)
 class HalfWhereAdded(Laplace):
     """Half of the noise where a unit comes or goes, told by what is no declared choice."""
 

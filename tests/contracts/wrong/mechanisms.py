@@ -985,6 +985,16 @@ class HalfForEach(Laplace):
 
 
 @dataclass(frozen=True)
+class ByUnit(Laplace):
+    """So little noise on per cents that floats know of no number that two neighbours can both have."""
+
+    unit: Literal["count", "percent"] = "count"
+
+    def scale(self, counts: Counts) -> Fraction:
+        return super().scale(counts) / (1_000 if self.unit == "percent" else 1)
+
+
+@dataclass(frozen=True)
 class EachCountItsShare(Checked, Mechanism):
     """Right: every count at an equal share of epsilon, each as if it moved by all that they move by."""
 

@@ -806,6 +806,22 @@ MUTANTS = [
         (f"{WRONG}::test_a_wrong_answerer_is_noticed[WordsWithHalfWhereAddedAlone--]",),
     ),
     Mutant(
+        "too-narrow-is-no-proof",
+        "next to no noise is listed as too narrow to be compared, where the mechanism has more at another choice",
+        "testing/mechanisms.py",
+        "for epsilon, _ in claim.points)) < TOLD_BY_FLOATS:",
+        "for epsilon, _ in claim.points)) < 0:",
+        (f"{WRONG}::test_a_wrong_answerer_is_noticed[WordsInPercent--]",),
+    ),
+    Mutant(
+        "leads-without-a-norm",
+        "a noisy maximum with wide Gaussian noise is refused, since its leads are looked for without the norm it needs",
+        "testing/mechanisms.py",
+        "adjacency=ADJACENCIES[0], squared_l2=bound**2 * len(values)",
+        "adjacency=ADJACENCIES[0]",
+        (f"{WRONG}::test_a_right_choice_with_wide_noise_is_asked_with_the_norm_that_it_needs",),
+    ),
+    Mutant(
         "types-are-imported-when-it-runs",
         "a mechanism whose module imports its types for a type checker alone is refused",
         "testing/releases.py",
