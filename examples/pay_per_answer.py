@@ -25,7 +25,8 @@ def main() -> None:
             except BudgetExhaustedError as refused:
                 print("Refused:", refused)
                 break
-            print(f"{question} -> {release.value}; {release.remaining.answers} more at this price")
+            left = release.remaining.answers_left(release.event)
+            print(f"{question} -> {release.value}; {left} more at this price")
 
         later = session(ledger)  # another process, another day: the ledger knows the records
         print(f"Spent so far: {float(later.balance.spent):.3f} of {float(later.balance.cap):.3f} rho")

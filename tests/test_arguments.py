@@ -33,6 +33,13 @@ ANSWERS = sv.AnswerTask()
 WHO = Identity("ab", sv.Adjacency.REPLACE_ONE, "record")
 
 
+class Bytes:
+    """A path of bytes, as those of folders that are listed by bytes are."""
+
+    def __fspath__(self):
+        return b"rows.jsonl"
+
+
 def records():
     """Made-up ones, which may have any number of ledgers in memory: what is wrong is found behind the budget too."""
     return PrivateRecords(ROWS, source="notes", synthetic=True)
@@ -105,6 +112,12 @@ def test_a_synthesizer_of_anything_else_is_refused(name, value):
     "wrong",
     [
         lambda file: sv.read_private(3),
+        lambda file: sv.read_private(Bytes()),
+        lambda file: sv.read_private(Bytes(), stream=True),
+        lambda file: sv.read_public(Bytes()),
+        lambda file: sv.fit(records(), TASK, epsilon=4, out=Bytes()),
+        lambda file: sv.fit(records(), TASK, epsilon=4, model=FakeScorer(), out="", resume=True),
+        lambda file: sv.fit(records(), TASK, epsilon=4, model=FakeScorer(), out="a" * 300 + ".sotto", resume=True),
         lambda file: sv.read_private(None),
         lambda file: sv.read_private(f"{file}\0.jsonl"),
         lambda file: sv.read_private(file, max_characters="x"),
@@ -148,7 +161,7 @@ def test_a_synthesizer_of_anything_else_is_refused(name, value):
         lambda file: sv.read_private(file, stream=True, synthetic="no"),
         lambda file: sv.read_public(file, truncate="no"),
         lambda file: sv.make_plan(records=10, questions=1, budget=sv.Budget(1), task=np.array([1, 2])),
-        lambda file: icl().affords(10**12, epsilon=1),
+        lambda file: icl().affords(10**13, epsilon=1),
         lambda file: list(icl().classify(np.array("zq1xv"), epsilon=1)),
         lambda file: list(icl().classify(pd.DataFrame({"text": ["zq1xv"], "day": ["monday"]}), epsilon=1)),
         lambda file: evaluate((text for text in "ab"), ["x"]),

@@ -48,8 +48,10 @@ from sottovoce.models.fake import FakeScorer, FakeStepper
 from sottovoce.models.features import VectorScorer, vector_text
 from sottovoce.models.registry import load_scorer
 from sottovoce.privacy.ledger.budget import Budget
-from sottovoce.privacy.ledger.ledger import Ledger
+from sottovoce.privacy.ledger.ledger import Identity, Ledger
 from sottovoce.privacy.ledger.location import PICKLED
+from sottovoce.privacy.unit import Adjacency
+from sottovoce.session import BATCH
 from sottovoce.sklearn.classifier import PrivateICLClassifier
 from sottovoce.sklearn.inputs import UnusableDataError
 from sottovoce.tasks import Example, Task
@@ -182,6 +184,62 @@ def test_predicting_the_same_row_again_is_charged_again():
     classifier.predict(["a"])
     classifier.predict(["a"])
     assert classifier.remaining_.answers == 2
+
+
+class FailsAt(FakeScorer):
+    """A model whose machine fails once, as it reads private examples for a question."""
+
+    def __init__(self, question):
+        super().__init__(self._said)
+        self.question, self.failed = question, False
+
+    def _said(self, task, context, query):
+        if context and query["text"] == self.question and not self.failed:
+            self.failed = True
+            raise MemoryError
+        return [0.0, 1.0]
+
+
+def test_answers_that_were_paid_for_are_kept_where_a_later_batch_fails():
+    rows = [f"question {i}" for i in range(3 * BATCH)]
+    classifier = tickets(FailsAt(rows[-1]), epsilon=0.01).fit(*notes())
+    other = tickets(epsilon=0.01).fit(*notes(label="fraud"))
+    with pytest.raises(ModelError, match=rf"charge.* {2 * BATCH} of {3 * BATCH} rows were answered, which are charged"):
+        classifier.predict(rows)
+    assert classifier.remaining_.answers == 3 * BATCH, "what failed is charged, too"
+    classifier.predict(rows[:1])
+    assert len(classifier.predict(rows)) == 3 * BATCH
+    assert classifier.remaining_.answers == 4 * BATCH + 1
+    classifier.predict(rows)
+    assert classifier.remaining_.answers == 7 * BATCH + 1, "kept answers are had once"
+    classifier.fit(*spoken("other"))
+    assert not classifier._unfinished
+    assert other.remaining_.answers == 0
+
+
+def test_a_budget_that_is_spent_elsewhere_meanwhile_loses_no_answer(tmp_path):
+    place, rows = str(tmp_path / "tickets.db"), [f"question {i}" for i in range(2 * BATCH)]
+
+    class Busy(FakeScorer):
+        """While it reads, a colleague asks."""
+
+        def prepare(self, task, contexts):
+            if any(contexts) and (colleague := left.pop() if left else None) is not None:
+                colleague.predict(["mine"])
+            return super().prepare(task, contexts)
+
+    mine = {"ledger": place, "budget_epsilon": 0.01 * 2 * BATCH, "epsilon": 0.01}
+    left, classifier = [], tickets(Busy(), **mine).fit(*notes())
+    left.append(tickets(**mine).fit(*notes()))
+    with pytest.raises(BudgetExhaustedError, match=f"{BATCH} of {2 * BATCH} rows were answered, which are charged"):
+        classifier.predict(rows)
+    assert classifier.remaining_.answers == BATCH + 1
+    with pytest.raises(BudgetExhaustedError, match=f"{BATCH} answers ask .* {BATCH} of {2 * BATCH} rows"):
+        classifier.predict(rows)
+    whose = Identity.of(classifier._session._records, Adjacency.REPLACE_ONE)
+    Ledger(place).grant(whose, Budget(0.01 * (2 * BATCH + 1), 0))
+    assert len(classifier.predict(rows)) == 2 * BATCH
+    assert classifier.remaining_.answers == 2 * BATCH + 1
 
 
 def test_calibrated_experts_no_longer_repeat_their_label_at_the_same_price():

@@ -33,6 +33,7 @@ from sottovoce.privacy.ledger.history import NOT_VERIFIED_NOTE
 from sottovoce.privacy.ledger.ledger import Account, Ledger
 from sottovoce.privacy.unit import Adjacency
 from sottovoce.randomness import SeededRandomness, SystemRandomness
+from sottovoce.records import limits
 from sottovoce.records.sealed import PrivateRecords, Row, unseal
 from sottovoce.release import is_row, longest_rows
 from sottovoce.session import BATCH, PrivateICL
@@ -529,6 +530,14 @@ def test_remaining_is_what_the_ledger_says_afterwards():
     with pytest.raises(BudgetExhaustedError):
         icl.affords(4, epsilon=0.25)
     assert icl.balance.spent == pytest.approx(0.25)
+
+
+def test_as_many_answers_as_a_file_may_have_questions_are_compared_with_a_budget_at_once():
+    icl = session(budget=Budget(10.0))
+    assert icl.affords(0, epsilon=20) is None
+    assert icl.affords(limits.ROWS, epsilon=1e-6) is None
+    with pytest.raises(BudgetExhaustedError, match=r"20000000 answers ask .* 10000000 more would fit"):
+        icl.affords(20_000_000, epsilon=1e-6)
 
 
 # Refusals

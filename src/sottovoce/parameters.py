@@ -305,14 +305,15 @@ class FileName:
         Raises:
             ParameterError: It is no name, or has a character that no name can have.
         """
-        path = Path(Kind((str, os.PathLike), "a file name").read(name, value))
+        text = os.fspath(Kind((str, os.PathLike), "a file name").read(name, value))
+        Kind(str, "a file name as a text, not as bytes").read(name, text)
         try:
-            known = b"\0" not in os.fsencode(path)
+            known = b"\0" not in os.fsencode(text)
         except ValueError:
             known = False
         if not known:
             raise ParameterError(name, GIVEN, "a file name without null characters and lone surrogates")
-        return path
+        return Path(text)
 
 
 FILE_NAME: Final = FileName()
@@ -321,8 +322,8 @@ COUNT: Final = Number(1, whole=True, strict=True)
 """A number of things, at least one."""
 PLANNED: Final = Number(1, 10**12, whole=True, strict=True)
 """A number of things that somebody plans with, small enough to be worked with as a float."""
-AT_ONCE: Final = Number(0, 10**6, whole=True, strict=True)
-"""A number of answers that are compared with a budget one by one."""
+AT_ONCE: Final = Number(0, 10**12, whole=True, strict=True)
+"""A number of answers that are compared with a budget."""
 SIZE: Final = Number(0, whole=True, strict=True)
 """A number of things, which may be none."""
 

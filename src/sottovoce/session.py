@@ -282,11 +282,11 @@ class PrivateICL:
         return self._batches(questions, epsilon, delta, None)
 
     def affords(self, count: int, *, epsilon: float, delta: float | None = None) -> None:
-        """Raises what would be raised if ``count`` answers were asked now, at most a million; charges nothing."""
+        """Raises what would be raised if ``count`` answers were asked now; charges nothing."""
         AT_ONCE.read("count", count)
         terms = self.terms(epsilon, delta)
         if self._account and self.method.private:
-            self._account.check([Reservation(f"check {i}", terms.event, "") for i in range(count)])
+            self._account.check_again(terms.event, count)
 
     def _delta(self, budget: Budget) -> float:
         """Delta of one answer where none was named."""

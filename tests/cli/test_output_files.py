@@ -150,6 +150,20 @@ def test_a_name_in_other_letters_is_taken_for_the_same(tmp_path):
         refuse_protected(tmp_path / "T.DB-WAL", ledgers=[str(tmp_path / "t.db")])
 
 
+def test_a_name_that_leads_over_a_link_that_may_not_be_read_is_refused_in_words(tmp_path, monkeypatch):
+    there = os.path.realpath
+
+    def realpath(file, **how):
+        if "closed" in str(file):
+            raise PermissionError(errno.EACCES, os.strerror(errno.EACCES), str(file))
+        return there(file, **how)
+
+    monkeypatch.setattr(os.path, "realpath", realpath)
+    refuse_protected(tmp_path / "open" / "x.jsonl")
+    with pytest.raises(InputError, match=r"closed.x\.jsonl cannot be written \(Permission denied\)"):
+        refuse_protected(tmp_path / "closed" / "x.jsonl")
+
+
 # The guard itself
 
 

@@ -549,10 +549,10 @@ class PrivateAnswers:
         return Price(plan.epsilon, plan.report.delta)
 
     def affords(self, plan: AnswerPlan, count: int) -> None:
-        """Raises what would be raised if so many answers were asked now, at most a million; charges nothing."""
+        """Raises what would be raised if so many answers were asked now; charges nothing."""
         AT_ONCE.read("count", count)
         if self.account is not None and self.charges and count:
-            self.account.check([Reservation(f"check-{i}", plan.charge, "") for i in range(count)])
+            self.account.check_again(plan.charge, count)
 
     # The charge, and behind it
 

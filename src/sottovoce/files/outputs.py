@@ -77,7 +77,11 @@ def refuse_protected(
         if name.endswith(end) and _start_of(name.removesuffix(end)).startswith(_SQLITE):
             raise _refusal(file, "is a side file of a database, which would be damaged")
     store = os.path.realpath(home())
-    if os.path.realpath(file).startswith(store + os.sep):
+    try:
+        leads = os.path.realpath(file)
+    except OSError as error:  # over a link that may not be read
+        raise InputError(f"{file} cannot be written ({_reason(error)}). Nothing was charged.") from None
+    if leads.startswith(store + os.sep):
         raise _refusal(file, "is in the trusted store, which holds ledgers and keys")
 
 

@@ -25,7 +25,7 @@ from typing import IO, TYPE_CHECKING, Any, cast
 
 from sottovoce.errors import MissingExtraError, ParameterError, RecordError
 from sottovoce.files.tables import csv_rows, is_without_rows
-from sottovoce.parameters import FLAG, Kind, Number
+from sottovoce.parameters import FILE_NAME, FLAG, Kind, Number
 from sottovoce.records import limits
 from sottovoce.records.cells import ENCODED_PICTURES, PICTURES
 from sottovoce.records.columns import likely_delimiter, renamed
@@ -83,7 +83,7 @@ def read_private(
     Raises:
         RecordError: The file cannot be used; the error names file, line and field.
     """
-    limit = _limit(source, max_characters)
+    name, limit = _name(source), _limit(source, max_characters)
     Kind((str, NoneType), "the name of a column, or 'record'").read("unit", unit)
     FLAG.read("truncate", truncate)
     FLAG.read("stream", stream)
@@ -92,12 +92,12 @@ def read_private(
     if stream and isinstance(source, str | os.PathLike) and is_rereadable(source):
         file = Rereading(Path(source), lambda: _both(source, limit, truncate, columns, labels))
         return PrivateRecords.streamed(
-            file, source=_name(source), unit=unit, synthetic=synthetic, check=file.require_unchanged, reading=reading
+            file, source=name, unit=unit, synthetic=synthetic, check=file.require_unchanged, reading=reading
         )
     rows = list(_rows(source, limit, truncate))
     return PrivateRecords(
-        _checked(rows, _name(source), limit, truncate, columns, required=True, labels=labels),
-        source=_name(source),
+        _checked(rows, name, limit, truncate, columns, required=True, labels=labels),
+        source=name,
         unit=unit,
         synthetic=synthetic,
         whole=rows,
@@ -116,14 +116,14 @@ def read_public(
 
     A row without one of ``columns`` keeps the fields that it has.
     """
-    limit = _limit(source, max_characters)
+    name, limit = _name(source), _limit(source, max_characters)
     FLAG.read("truncate", truncate)
     _require_names(columns)
     whole = list(_rows(source, limit, truncate))
-    rows = _checked(whole, _name(source), limit, truncate, columns, required=False)
+    rows = _checked(whole, name, limit, truncate, columns, required=False)
     if not rows:
-        raise RecordError("there is no row", file=_name(source), hint="Give at least one row.")
-    return PublicRecords(rows, _name(source), whole)
+        raise RecordError("there is no row", file=name, hint="Give at least one row.")
+    return PublicRecords(rows, name, whole)
 
 
 def read_written(file: Path) -> list[dict[str, Any]]:
@@ -161,7 +161,8 @@ def _both(
 def _name(source: Any) -> str:
     if not isinstance(source, str | os.PathLike):
         return type(source).__name__
-    return Path(source).name or Path(source).resolve().name or str(source)
+    path = FILE_NAME.read("source", source)
+    return path.name or path.resolve().name or str(source)
 
 
 def _limit(source: Any, max_characters: int | None) -> int:

@@ -27,6 +27,7 @@ from sottovoce.errors import (
     OpaqueError,
     ParameterError,
     RecordError,
+    SottoError,
 )
 from sottovoce.experts.partition import Partition
 from sottovoce.fitting.auto import AUTO
@@ -63,7 +64,7 @@ FROM_Y: Final = "from_y"
 FIT_DELTA: Final = 1e-6
 """Delta of a fit, where none is given."""
 _COLUMNS: Final = ("n_features_in_", "feature_names_in_")
-_LEARNED: Final = ("_session", "fitted_", "resolved_", "_account", "_scorer", *_COLUMNS)
+_LEARNED: Final = ("_session", "_unfinished", "fitted_", "resolved_", "_account", "_scorer", *_COLUMNS)
 
 
 def _is_fitter(method: object) -> bool:
@@ -178,6 +179,7 @@ class PrivateICLClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc
 
     fitted_: Fitted
     _session: PrivateICL
+    _unfinished: dict[Any, list[str]]
     _account: Account
 
     def __init__(
@@ -273,7 +275,9 @@ class PrivateICLClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc
     def predict(self, X: Any) -> NDArray[Any]:
         """One label a row: the most probable, for free; or, row by row, a release each, charged at ``epsilon``.
 
-        All rows are charged, or none if the budget does not suffice for all.
+        Row by row, nothing is charged unless the budget suffices for all rows; then they are charged and answered 32 at
+        a time. Where that is cut short, answers that were drawn are kept: the same call on this classifier goes on
+        behind them.
 
         Args:
             X: Public rows of the kind that ``fit`` was given, shape (rows,) or (rows, features).
@@ -283,19 +287,42 @@ class PrivateICLClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc
 
         Raises:
             NotFittedError: ``fit`` was not called.
-            BudgetExhaustedError: The rows cannot all be paid for; nothing was charged and no model was asked.
+            BudgetExhaustedError: The rows cannot all be paid for; nothing was charged and no model was asked, unless
+                the budget was spent elsewhere meanwhile: the message says how many rows were answered before.
             UnusableDataError: ``X`` is of another kind or width than in ``fit``.
             RecordError: A single row is not usable; nothing was charged.
-            ModelError: The model failed; what was charged stays charged.
+            ModelError: The model failed; what was charged stays charged, and the message says how many rows were
+                answered before.
         """
         queries = self._queries(X)
         if _answers_are_public(self):
             return np.asarray(self.classes_[self.fitted_.log_probabilities(queries).argmax(axis=1)])
-        session = self._session
-        session.affords(len(queries), epsilon=self.epsilon, delta=self.delta)
-        places = {name: place for place, name in enumerate(session.task.labels)}
-        releases = session.classify(queries, epsilon=self.epsilon, delta=self.delta)
-        return np.asarray(self.classes_[[places[release.value] for release in releases]])
+        places = {name: place for place, name in enumerate(self._session.task.labels)}
+        return np.asarray(self.classes_[[places[value] for value in self._answers(queries)]])
+
+    def _answers(self, queries: Sequence[Query]) -> list[str]:
+        """The label of each question, charged; those first that an earlier call on the same ones was cut short behind.
+
+        Raises:
+            SottoError: As of ``predict``. Answers that were drawn are kept.
+        """
+        epsilon, delta = self.epsilon, self.delta
+        self._session.terms(epsilon, delta)  # refuses what is no price
+        asked = (tuple(tuple(query.items()) for query in queries), epsilon, delta)
+        drawn = self._unfinished.pop(asked, [])
+        try:
+            waiting = queries[len(drawn) :]
+            self._session.affords(len(waiting), epsilon=epsilon, delta=delta)
+            for batch in self._session.batches(waiting, epsilon=epsilon, delta=delta):
+                drawn += [release.value for release in batch]
+        except BaseException as error:
+            if drawn:
+                self._unfinished[asked] = drawn
+                if isinstance(error, SottoError):
+                    words = f"Before that {len(drawn)} of {len(queries)} rows were answered, which are charged and kept"
+                    error.args = (f"{error} {words}: the same call on this classifier goes on behind them.",)
+            raise
+        return drawn
 
     @available_if(_answers_are_public)  # type: ignore[untyped-decorator]
     def predict_log_proba(self, X: Any) -> FloatArray:
@@ -522,7 +549,7 @@ class PrivateICLClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc
             )
         session = self._open(records, task)
         session.terms(self.epsilon, self.delta)
-        return {"_session": session}
+        return {"_session": session, "_unfinished": {}}
 
     def _open(self, records: PrivateRecords, task: Task) -> PrivateICL:
         method = self._method()

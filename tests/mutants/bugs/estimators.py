@@ -9,6 +9,30 @@ CLASSIFIER = "sklearn/classifier.py"
 
 MUTANTS = [
     Mutant(
+        "paid-rows-go-with-a-failure",
+        "rows that were answered and charged are asked and charged again where a later one failed",
+        CLASSIFIER,
+        "                self._unfinished[asked] = drawn\n",
+        "",
+        (f"{ESTIMATOR}::test_answers_that_were_paid_for_are_kept_where_a_later_batch_fails",),
+    ),
+    Mutant(
+        "paid-rows-are-had-again",
+        "answers that a failed call left are had any number of times",
+        CLASSIFIER,
+        "self._unfinished.pop(asked, [])",
+        "self._unfinished.get(asked, [])",
+        (f"{ESTIMATOR}::test_answers_that_were_paid_for_are_kept_where_a_later_batch_fails",),
+    ),
+    Mutant(
+        "one-answer-afforded-for-all",
+        "however many answers are asked for, the price of one is compared with the budget",
+        "privacy/ledger/account.py",
+        "amount * count, [event], count",
+        "amount, [event], count",
+        ("tests/test_session.py::test_remaining_is_what_the_ledger_says_afterwards",),
+    ),
+    Mutant(
         "budget-for-each-fold",
         "every fold gets a budget of its own, where all are to share one",
         "privacy/ledger/ledger.py",

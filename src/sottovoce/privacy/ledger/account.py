@@ -162,6 +162,13 @@ class Account:
         """As ``check``, in a transaction of the ledger."""
         self._admit(connection, reservations, self._prices(reservations))
 
+    def check_again(self, event: DpEvent, count: int) -> None:
+        """Raises what ``reserve`` would raise for so many new releases of one event, and charges nothing."""
+        amount = price(event, self._currency)
+        with self.database.reading() as connection:
+            row, levels = self._standing_of(connection, [amount] if count else [])
+            refuse(row, levels, amount * count, [event], count, self.database.name)
+
     def record_non_private(self, release_ids: Sequence[str], note: str) -> None:
         """Notes releases that have no guarantee, so that every later statement can say so.
 
@@ -305,6 +312,20 @@ class Account:
         self, connection: sa.Connection, reservations: Sequence[Reservation], amounts: Sequence[Cost]
     ) -> tuple[list[int], list[Cap]]:
         """Which reservations are not charged yet, and the levels that they all fit under."""
+        row, levels = self._standing_of(connection, amounts)
+        past = self._past(connection, [reservation.release_id for reservation in reservations])
+        fresh = [
+            i
+            for i, reservation in enumerate(reservations)
+            if not self._is_open(past.get(reservation.release_id), reservation)
+        ]
+        if fresh:
+            cost = sum((amounts[i] for i in fresh), Cost())
+            refuse(row, levels, cost, [reservations[i].event for i in fresh], len(fresh), self.database.name)
+        return fresh, levels
+
+    def _standing_of(self, connection: sa.Connection, amounts: Sequence[Cost]) -> tuple[Any, list[Cap]]:
+        """The data set's row and its levels, where it takes charges of such amounts at all."""
         row = self._row(connection)
         self._require_name(connection, row)
         if budget_of(row).delta == 0 and any(amount.failure for amount in amounts):
@@ -315,17 +336,7 @@ class Account:
                 f"0: the budget's delta is 0 in {self.database.name}. Choose a method that needs no delta, or let the "
                 "data owner open a ledger with one, such as --budget 8,1e-6",
             )
-        levels = caps_of(connection, row, self.caller, self.database.name)
-        past = self._past(connection, [reservation.release_id for reservation in reservations])
-        fresh = [
-            i
-            for i, reservation in enumerate(reservations)
-            if not self._is_open(past.get(reservation.release_id), reservation)
-        ]
-        if fresh:
-            cost = sum((amounts[i] for i in fresh), Cost())
-            refuse(row, levels, cost, [reservations[i].event for i in fresh], self.database.name)
-        return fresh, levels
+        return row, caps_of(connection, row, self.caller, self.database.name)
 
     def _require_name(self, connection: sa.Connection, row: Any) -> None:
         if self.caller is None:

@@ -18,8 +18,16 @@ LEAST_NAMED: Final = 1e-4
 """No smaller epsilon is proposed."""
 
 
-def refuse(row: Any, levels: list[Cap], cost: Cost, events: Sequence[DpEvent], ledger: str) -> None:
+def refuse(row: Any, levels: list[Cap], cost: Cost, events: Sequence[DpEvent], count: int, ledger: str) -> None:
     """Raises the refusal of a charge that does not fit; does nothing where it fits.
+
+    Args:
+        row: Of the data set.
+        levels: All caps that it counts against.
+        cost: Of all releases together.
+        events: Of the releases; one of them where they are alike.
+        count: How many releases.
+        ledger: Its name.
 
     Raises:
         BudgetExhaustedError: It names the cap that is short, what was asked, what is left, and the next step.
@@ -36,27 +44,29 @@ def refuse(row: Any, levels: list[Cap], cost: Cost, events: Sequence[DpEvent], l
         f"{rounded_up(Fraction(limit, scale), 6)}"
     )
     holder = "" if short.kind == WHOLE else f" for the {short.kind} {short.name!r}"
-    count = len(events)
     what = f"{count} answers ask" if count > 1 else "asked:"
     raise BudgetExhaustedError(
         f"{currency} {amounts}{holder} in {ledger} (budget {budget}, "
         f"{row.adjacency} adjacency, unit '{row.unit}'; {what} {describe(events[0])}{' each' if count > 1 else ''}). "
-        f"Nothing was charged. {_next_step(budget, levels, cost, events, failing)}",
+        f"Nothing was charged. {_next_step(budget, levels, cost, events, count, failing)}",
         asked=_plain(charge, scale),
         left=_plain(left, scale),
         limit=_plain(limit, scale),
     )
 
 
-def _next_step(budget: Budget, levels: Sequence[Cap], cost: Cost, events: Sequence[DpEvent], failing: bool) -> str:
+def _next_step(
+    budget: Budget, levels: Sequence[Cap], cost: Cost, events: Sequence[DpEvent], count: int, failing: bool
+) -> str:
     left = Cost(min(level.left.loss for level in levels), min(level.left.failure for level in levels))
     if failing or cost.failure > left.failure:
         widest_first = reversed(levels)  # where several are short alike, one for all comes first
         return _of_failures(budget, min(widest_first, key=lambda level: level.left.failure), left)
-    count = len(events)
     fit = price(events[0], budget.currency).times_in(left) or 0
     more = f"At this price {fit or 'no'} more would fit. " if count > 1 or fit else ""
-    return f"{more}{_smaller(events, left, budget.currency)} the data owner grant more with 'sotto ledger grant'."
+    return (
+        f"{more}{_smaller(events, count, left, budget.currency)} the data owner grant more with 'sotto ledger grant'."
+    )
 
 
 def _of_failures(budget: Budget, short: Cap, left: Cost) -> str:
@@ -79,9 +89,9 @@ def _of_failures(budget: Budget, short: Cap, left: Cost) -> str:
     return f"Ask with a smaller delta. {stays}"
 
 
-def _smaller(events: Sequence[DpEvent], left: Cost, currency: str) -> str:
+def _smaller(events: Sequence[DpEvent], count: int, left: Cost, currency: str) -> str:
     """What would fit, where the events are of a kind that a price sets alone."""
-    share = Cost(left.loss // len(events), left.failure // len(events))
+    share = Cost(left.loss // count, left.failure // count)
     if not price(PureDP(LEAST_NAMED), currency).times_in(share):
         return "Let"
     largest = largest_epsilon(events[0], share, currency) if all(event == events[0] for event in events) else None
