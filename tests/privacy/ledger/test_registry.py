@@ -19,6 +19,7 @@ from sottovoce.privacy.ledger import ledger as ledgers
 from sottovoce.privacy.ledger import registry as ledger_registry
 from sottovoce.privacy.ledger.budget import Budget
 from sottovoce.privacy.ledger.ledger import Identity, Ledger, Reservation
+from sottovoce.privacy.ledger.opening import is_new, open_account
 from sottovoce.privacy.ledger.registry import default_path
 from sottovoce.privacy.unit import Adjacency
 from sottovoce.records.sealed import PrivateRecords, Row
@@ -87,6 +88,16 @@ def test_a_link_to_the_ledger_is_the_same_ledger(tmp_path):
     Ledger(str(first)).open(WHO, Budget(1.0))
     link.symlink_to(first)
     assert Ledger(str(link)).open(WHO, None).conflicting_ledger is None
+
+
+@pytest.mark.parametrize("written", ["one.db/", "one.db/.", "./nowhere/../one.db"])
+def test_the_name_of_a_ledger_may_be_written_in_any_way_each_time(tmp_path, monkeypatch, written):
+    monkeypatch.chdir(tmp_path)
+    rows = PrivateRecords([Row(i, {"text": f"{written} {i}", "label": "a"}) for i in range(4)], source="notes")
+    assert is_new(written)
+    for budget in (Budget(1.0), None):
+        open_account(rows, Adjacency.REPLACE_ONE, budget, written, None)
+        assert not is_new(written)
 
 
 def test_names_in_the_store_are_keyed_and_folders_closed(monkeypatch, tmp_path):

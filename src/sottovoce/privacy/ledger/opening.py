@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from contextlib import suppress
 
 from sottovoce.errors import InputError
 from sottovoce.privacy.ledger.budget import Budget
@@ -93,4 +94,8 @@ def is_new(path: str) -> bool:
     """Whether there is no ledger yet; a server is not asked."""
     if is_address(path):
         return False
-    return path == IN_MEMORY or not os.path.exists(path) or os.path.getsize(path) == 0
+    if path == IN_MEMORY:
+        return True
+    with suppress(OSError):
+        path = os.path.abspath(path)  # as the ledger reads it: t.db/ is t.db
+    return not os.path.exists(path) or os.path.getsize(path) == 0
