@@ -102,7 +102,7 @@ def classify(
     """Answer a file of questions, each at the price --epsilon, from private examples.
 
     Output rows hold id, value, method, epsilon, delta, adjacency and release_id. All answers are priced before the
-    first is paid for; if they do not all fit into the budget, nothing is charged (exit code 3).
+    first is paid for; if they do not all fit into the budget then, nothing is charged (exit code 3).
     """
     from sottovoce.errors import GIVEN, ParameterError
     from sottovoce.privacy.parameters import DELTA, EPSILON
