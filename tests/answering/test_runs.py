@@ -56,7 +56,7 @@ class HalfWritten:
 # The ledger is new: opening the account is its first writing transaction; then charge, draw and note for each answer.
 POINTS = {
     "before anything": lambda: Fuse(PrivateAnswers, "__init__", after=False),
-    "looked at the budget": lambda: Fuse(Account, "check", after=True),
+    "looked at the budget": lambda: Fuse(Account, "check_again", after=True),
     "the folder is made": lambda: Fuse(Checkpoint, "__init__", after=True),
     "the folder has no name yet": lambda: Fuse(run_folder.os, "rename", after=False),
     "the public side is worked out": lambda: Fuse(PrivateAnswers, "public_side", after=True, count=2),
