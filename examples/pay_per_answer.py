@@ -8,6 +8,7 @@ from pathlib import Path
 import sottovoce as sv
 from sottovoce.data.bundled import private_tickets
 from sottovoce.errors import BudgetExhaustedError
+from sottovoce.privacy.numbers import rounded_down, rounded_up
 from sottovoce.store import set_apart
 
 QUESTIONS = ["Where is my parcel?", "I was charged twice.", "Please close my account."]
@@ -29,7 +30,7 @@ def main() -> None:
             print(f"{question} -> {release.value}; {left} more at this price")
 
         later = session(ledger)  # another process, another day: the ledger knows the records
-        print(f"Spent so far: {float(later.balance.spent):.3f} of {float(later.balance.cap):.3f} rho")
+        print(f"Spent so far: {rounded_up(later.balance.spent, 3)} of {rounded_down(later.balance.cap, 3)} rho")
         try:
             later.ask(QUESTIONS[0], epsilon=2)
         except BudgetExhaustedError:

@@ -207,8 +207,11 @@ def test_answers_that_were_paid_for_are_kept_where_a_later_batch_fails():
     with pytest.raises(ModelError, match=rf"charge.* {2 * BATCH} of {3 * BATCH} rows were answered, which are charged"):
         classifier.predict(rows)
     assert classifier.remaining_.answers == 3 * BATCH, "what failed is charged, too"
-    classifier.predict(rows[:1])
-    assert len(classifier.predict(rows)) == 3 * BATCH
+    classifier.predict(rows[1:2])
+    assert classifier.remaining_.answers == 3 * BATCH, "each kept answer is had by its row"
+    classifier.set_params(epsilon=0.02).predict(rows[2:3])
+    assert classifier.remaining_.answers == 3 * BATCH + 1, "at its own price alone"
+    assert len(classifier.set_params(epsilon=0.01).predict(rows[:-1])) == 3 * BATCH - 1
     assert classifier.remaining_.answers == 4 * BATCH + 1
     classifier.predict(rows)
     assert classifier.remaining_.answers == 7 * BATCH + 1, "kept answers are had once"

@@ -340,6 +340,28 @@ def test_a_model_that_fails_behind_the_charge_failed_while_it_read_and_says_what
     assert set(told) == {(False, False), (True, True)}
 
 
+class Restless(FakeScorer):
+    """Embeds in other bits: the first time alone, or each time."""
+
+    def __init__(self, times):
+        super().__init__()
+        self._times, self._asked = times, 0
+
+    def embed_questions(self, task, queries):
+        self._asked += 1
+        found = super().embed_questions(task, queries)
+        return found + self._asked * 1e-12 if self._asked <= self._times else found
+
+
+def test_a_model_that_answers_otherwise_each_time_is_refused_before_the_charge_and_one_that_settles_is_not(tmp_path):
+    place = str(tmp_path / "notes.db")
+    with pytest.raises(ModelError, match=r"in other bits where it was asked once more\. Nothing was charged"):
+        fit(model=Restless(10**6), pool=[], ledger=place)
+    assert kinds(Ledger(place)) == []
+    fit(model=Restless(1), pool=[], ledger=place)
+    assert kinds(Ledger(place)) == ["reserve", "draw", "release"]
+
+
 def error_of(work):
     """What a model's failure says; ``None`` where there is none."""
     try:

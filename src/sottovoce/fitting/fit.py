@@ -32,7 +32,7 @@ from sottovoce.experts.ensemble import Ensemble
 from sottovoce.experts.label_scores import ExpertOutputs
 from sottovoce.experts.partition import Partition
 from sottovoce.experts.ray_engine import RayEngine
-from sottovoce.experts.reading import bare_scores, of_shape
+from sottovoce.experts.reading import bare_scores, of_shape, same_bits
 from sottovoce.experts.unit_sums import SumRule
 from sottovoce.files.checkpoint import Checkpoint, Output, beside_finished, naming_folder, require_place
 from sottovoce.files.requests import is_compared
@@ -568,8 +568,15 @@ class Fitting:
 
     def _reader(self) -> BlockReader:
         """What will read the records; its embedder answers public texts here, before the charge."""
-        reader = self._of_public_texts(lambda: self._encoded.reader(self._public_texts))
+        _, first, reader = (  # a model may settle with its first answer
+            self._of_public_texts(lambda: self._encoded.reader(self._public_texts)) for _ in range(3)
+        )
         self._require_finite(reader.rehearsed)
+        if not same_bits(first.rehearsed, reader.rehearsed):
+            raise ModelError(
+                f"The model {self.embedder.name} embedded public texts in other bits where it was asked once more. "
+                "Nothing was charged."
+            )
         return reader
 
     def _of_public_texts(self, work: Callable[[], T]) -> T:

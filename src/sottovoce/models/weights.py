@@ -26,6 +26,25 @@ ADAPTER: Final = "adapter_config.json"
 _known: dict[Path, tuple[int, int, str]] = {}
 
 
+def place_of(name: str) -> Path:
+    """Where a model's name leads on this machine, if anywhere; ``~`` is a home folder.
+
+    Raises:
+        ModelError: No file can have this name.
+
+    Example:
+        >>> place_of("some/model")
+        PosixPath('some/model')
+    """
+    try:
+        path = Path(name).expanduser()
+        path.exists()
+    except (OSError, RuntimeError, ValueError) as error:  # too long, a user that is not there, or a null character
+        why = getattr(error, "strerror", None) or "no such name is possible"
+        raise ModelError(f"The model {name!r} cannot be looked for ({why}). Check its name.") from None
+    return path
+
+
 def file_digest(path: Path) -> str:
     """SHA-256 of a file, hexadecimal; computed once a process for one path, size and time of change.
 
@@ -97,5 +116,8 @@ def _weights(folder: Path) -> list[str]:
         raise ModelError(f"The folder {str(folder)!r} holds no weights: {WEIGHTS[0]} or {WEIGHTS[2]}.")
     if not name.endswith(".index.json"):
         return [name]
-    shards = json.loads((folder / name).read_text("utf-8"))["weight_map"].values()
-    return [name, *sorted(set(shards))]
+    try:
+        shards = json.loads((folder / name).read_text("utf-8"))["weight_map"].values()
+        return [name, *sorted(set(shards))]
+    except (OSError, ValueError, KeyError, TypeError, AttributeError, RecursionError):
+        raise ModelError(f"The file {name} in {str(folder)!r} does not list the weights. Fetch it again.") from None

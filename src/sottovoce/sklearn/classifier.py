@@ -180,6 +180,7 @@ class PrivateICLClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc
     fitted_: Fitted
     _session: PrivateICL
     _unfinished: dict[Any, list[str]]
+    """Labels of rows, each drawn at a price, that no call has handed over."""
     _account: Account
 
     def __init__(
@@ -276,8 +277,8 @@ class PrivateICLClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc
         """One label a row: the most probable, for free; or, row by row, a release each, charged at ``epsilon``.
 
         Row by row, nothing is charged unless the budget suffices for all rows; then they are charged and answered 32 at
-        a time. Where that is cut short, answers that were drawn are kept: the same call on this classifier goes on
-        behind them.
+        a time. Where that is cut short, labels that were drawn are kept: this classifier gives them, at this price and
+        once each, to the next call that asks for their rows.
 
         Args:
             X: Public rows of the kind that ``fit`` was given, shape (rows,) or (rows, features).
@@ -301,28 +302,32 @@ class PrivateICLClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc
         return np.asarray(self.classes_[[places[value] for value in self._answers(queries)]])
 
     def _answers(self, queries: Sequence[Query]) -> list[str]:
-        """The label of each question, charged; those first that an earlier call on the same ones was cut short behind.
+        """The label of each row, charged; a row that an earlier call left answered has that label, and is not charged.
 
         Raises:
-            SottoError: As of ``predict``. Answers that were drawn are kept.
+            SottoError: As of ``predict``. Labels that were drawn are kept.
         """
         epsilon, delta = self.epsilon, self.delta
         self._session.terms(epsilon, delta)  # refuses what is no price
-        asked = (tuple(tuple(query.items()) for query in queries), epsilon, delta)
-        drawn = self._unfinished.pop(asked, [])
+        asked = [(tuple(query.items()), epsilon, delta) for query in queries]
+        values = [kept.pop() if (kept := self._unfinished.get(row)) else None for row in asked]
+        waiting = [place for place, value in enumerate(values) if value is None]
         try:
-            waiting = queries[len(drawn) :]
             self._session.affords(len(waiting), epsilon=epsilon, delta=delta)
-            for batch in self._session.batches(waiting, epsilon=epsilon, delta=delta):
-                drawn += [release.value for release in batch]
+            following = iter(waiting)
+            for batch in self._session.batches([queries[at] for at in waiting], epsilon=epsilon, delta=delta):
+                for release in batch:
+                    values[next(following)] = release.value
         except BaseException as error:
-            if drawn:
-                self._unfinished[asked] = drawn
-                if isinstance(error, SottoError):
-                    words = f"Before that {len(drawn)} of {len(queries)} rows were answered, which are charged and kept"
-                    error.args = (f"{error} {words}: the same call on this classifier goes on behind them.",)
+            for row, value in zip(asked, values, strict=True):
+                if value is not None:
+                    self._unfinished.setdefault(row, []).append(value)
+            drawn = sum(value is not None for value in values)
+            if drawn and isinstance(error, SottoError):
+                words = f"Before that {drawn} of {len(queries)} rows were answered, which are charged and kept"
+                error.args = (f"{error} {words}: this classifier gives them at this price without a further charge.",)
             raise
-        return drawn
+        return [value for value in values if value is not None]
 
     @available_if(_answers_are_public)  # type: ignore[untyped-decorator]
     def predict_log_proba(self, X: Any) -> FloatArray:

@@ -183,6 +183,7 @@ def test_a_cell_is_found_by_its_key_alone():
         '{"settings": []}',
         '{"settings": {}, "cells": []}',
         '{"settings": {"x": 1}, "cells": []}',
+        "[" * 100_000,
         None,
     ],
 )

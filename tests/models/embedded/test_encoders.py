@@ -132,6 +132,22 @@ def test_what_cannot_be_done_is_refused_by_name(tmp_path, files, said):
         load_scorer(f"encoder:{folder}", store=False)
 
 
+@pytest.mark.parametrize("name", ["modules.json", "1_Pooling/config.json", "config.json"])
+def test_a_deep_file_is_refused_by_name(tmp_path, name):
+    folder = tiny.sentence_encoder(tmp_path / "m")
+    (Path(folder) / name).parent.mkdir(exist_ok=True)
+    (Path(folder) / name).write_text("[" * 100_000)
+    with pytest.raises(ModelError, match=r"\.json"):
+        load_scorer(f"encoder:{folder}", store=False)
+
+
+@pytest.mark.parametrize("kind", ["encoder", "hf", "vision"])
+@pytest.mark.parametrize("name", ["x" * 300, "~nobody-of-this-name/x", "a\0b", "x" * 300 + ".gguf"], ids=ascii)
+def test_a_name_that_no_file_can_have_is_refused_in_words(kind, name):
+    with pytest.raises(ModelError):
+        load_scorer(f"{kind}:{name}")
+
+
 def test_a_name_that_is_nowhere_is_refused_with_the_next_step(tmp_path):
     with pytest.raises(ModelError, match="hf download nobody/nothing"):
         load_scorer("encoder:nobody/nothing", store=False)

@@ -70,9 +70,10 @@ def test_a_changed_head_file_is_refused(saved):
 @pytest.mark.parametrize("name", ["head.safetensors", "head.json"])
 def test_a_missing_or_garbled_file_is_refused(saved, name):
     file = saved.with_name(name)
-    file.write_bytes(b"\xff not a head")
-    with pytest.raises(ModelError, match="cannot be read"):
-        load_head(saved)
+    for content in (b"\xff not a head", b"[" * 100_000):
+        file.write_bytes(content)
+        with pytest.raises(ModelError, match="cannot be read"):
+            load_head(saved)
     file.unlink()
     with pytest.raises(ModelError, match="cannot be read"):
         load_head(saved)

@@ -625,6 +625,14 @@ def test_a_device_that_is_not_there_is_a_model_error(folder):
         TransformersScorer(folder("llama"), device="cuda:99")
 
 
+@pytest.mark.parametrize(
+    "device", ["cpu:", "cpu:01", "cpu:" + "9" * 20, "cuda:\u00b2", "cuda:01", "CPU", ""], ids=ascii
+)
+def test_a_device_of_another_name_is_a_parameter_error(folder, device):
+    with pytest.raises(ParameterError, match="auto, cpu, cuda or cuda:i"):
+        TransformersScorer(folder("llama"), device=device)
+
+
 def test_an_error_while_scoring_quotes_no_text_and_no_length(folder):
     scorer = TransformersScorer(folder("llama"))
 

@@ -500,6 +500,14 @@ MUTANTS = [
         FITS,
     ),
     Mutant(
+        "other-bits-are-charged",
+        "an embedder that never gives the same bits is found out behind the charge",
+        FIT,
+        "if not same_bits(first.rehearsed, reader.rehearsed):",
+        "if False:",
+        ("tests/fitting/test_fit.py",),
+    ),
+    Mutant(
         "embeddings-tried-behind-the-charge",
         "an embedder that fails on every text is found out behind the charge",
         FIT,

@@ -200,7 +200,7 @@ class Frontier:
         """
         try:
             content = json.loads(file.read_text("utf-8"))
-        except (OSError, ValueError):
+        except (OSError, ValueError, RecursionError):
             content = None
         if not isinstance(content, dict) or content.get("benchmark") != NAME or content.get("format") != 1:
             raise InputError(f"{file.name} is not the frontier as 'benchmarks.frontier.page' writes it.")

@@ -238,7 +238,7 @@ class Result:
                 for cell in content["cells"]
             ]
             return Result(**{**content, "settings": settings, "cells": cells})
-        except (OSError, ValueError, KeyError, TypeError, AttributeError):
+        except (OSError, ValueError, KeyError, TypeError, AttributeError, RecursionError):
             raise InputError(f"{file.name} is not a result of 'sotto bench run'.") from None
 
 

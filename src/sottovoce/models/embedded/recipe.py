@@ -115,7 +115,7 @@ def _read(file: Path, kind: type) -> Any:
         found = json.loads(file.read_text("utf-8"))
     except FileNotFoundError:
         return kind()
-    except (OSError, ValueError):
+    except (OSError, ValueError, RecursionError):
         found = None
     if not isinstance(found, kind):
         raise ModelError(f"The encoder's file {str(file)!r} cannot be read. See that the folder is complete.")

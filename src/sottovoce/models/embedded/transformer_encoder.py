@@ -23,7 +23,7 @@ from sottovoce.errors import MissingExtraError, ModelError
 from sottovoce.models.embedded.recipe import FILES, Recipe
 from sottovoce.models.embedded.sentence_encoder import dimension_of, package_folder
 from sottovoce.models.embedded.text_encoder import THREAD_NAMES, Network, TextEncoder, VectorArray, cores
-from sottovoce.models.weights import folder_digest
+from sottovoce.models.weights import folder_digest, place_of
 from sottovoce.parameters import OneOf
 
 START_S = 60.0
@@ -188,7 +188,7 @@ def folder_of(name: str) -> Path:
     Raises:
         ModelError: There is none, or it can neither be found on this machine nor fetched.
     """
-    path = Path(name).expanduser()
+    path = place_of(name)
     if path.is_dir():
         return path
     if name.isidentifier() and (package := package_folder(name)) is not None:

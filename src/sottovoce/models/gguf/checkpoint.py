@@ -22,6 +22,7 @@ from transformers.utils import cached_file
 from sottovoce.errors import ModelError
 from sottovoce.models.gguf.file import GGUFFile, damaged
 from sottovoce.models.gguf.tokenizer import special_words, token_id, tokenizer_of
+from sottovoce.models.weights import place_of
 
 ENDING: Final = ".gguf"
 ARCHITECTURES: Final = {
@@ -71,7 +72,7 @@ def gguf_path(name: str) -> Path | None:
     """
     if not name.lower().endswith(ENDING):
         return None
-    path = Path(name).expanduser()
+    path = place_of(name)
     if path.is_file():
         return path
     repository, colon, file = name.partition(":")

@@ -8,10 +8,10 @@ where it does not (a head of an unknown kind), the whole head is used instead an
 from __future__ import annotations
 
 import inspect
+import re
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager
 from functools import cached_property
-from pathlib import Path
 from typing import Any, cast, final
 
 import torch
@@ -22,7 +22,7 @@ from sottovoce.errors import ModelError, ParameterError
 from sottovoce.models.gguf.checkpoint import gguf_path, load_gguf
 from sottovoce.models.huggingface.prompts import control_tokens
 from sottovoce.models.huggingface.rounding import allowed_on
-from sottovoce.models.weights import require_no_adapter
+from sottovoce.models.weights import place_of, require_no_adapter
 
 DTYPES = {"float32": torch.float32, "bfloat16": torch.bfloat16, "float16": torch.float16}
 Loaded = tuple[Any, Any]
@@ -34,6 +34,7 @@ TRIED = 6
 HeadRows = Callable[[Tensor], Tensor]
 """Features of shape (..., width) to float32 logits of shape (..., tokens)."""
 
+_DEVICE = re.compile(r"cpu|cuda(?::(0|[1-9][0-9]{0,3}))?")
 HEAD_FILL = 16
 """Rows that a head has at least. Some processors multiply by one to three rows in another way at every second place of
 a batch, so that the order of questions moved last digits (``docs/log.md``)."""
@@ -195,10 +196,10 @@ def device_of(device: str) -> torch.device:
     """The device of this name; errors as for ``CausalModel``."""
     if device == "auto":
         return torch.device("cuda" if torch.cuda.is_available() else "cpu")
-    kind, _, index = device.partition(":")
-    if kind not in {"cpu", "cuda"} or (index and not index.isdigit()):
+    found = _DEVICE.fullmatch(device) if isinstance(device, str) else None
+    if not found:
         raise ParameterError("device", device, "auto, cpu, cuda or cuda:i")
-    if kind == "cuda" and int(index or 0) >= torch.cuda.device_count():
+    if device != "cpu" and int(found[1] or 0) >= torch.cuda.device_count():
         raise ModelError(f"There is no device {device!r} here: {torch.cuda.device_count()} CUDA devices found.")
     return torch.device(device)
 
@@ -228,7 +229,7 @@ def _load(name: str, dtype: torch.dtype) -> tuple[Any, Any]:
     if (file := gguf_path(name)) is not None:
         with quiet():
             return load_gguf(file, dtype)
-    path = Path(name).expanduser()
+    path = place_of(name)
     local = path.is_dir()
     if not local and (path.exists() or name.startswith((".", "/", "~"))):
         raise ModelError(

@@ -14,7 +14,7 @@ from transformers.utils import cached_file
 
 from sottovoce.errors import ModelError
 from sottovoce.models.gguf.checkpoint import gguf_path
-from sottovoce.models.weights import CONFIG, file_digest, files_of, folder_digest
+from sottovoce.models.weights import CONFIG, file_digest, files_of, folder_digest, place_of
 
 
 def folder_of(name_or_path: str) -> Path:
@@ -23,7 +23,7 @@ def folder_of(name_or_path: str) -> Path:
     Raises:
         ModelError: It was never fetched.
     """
-    path = Path(name_or_path).expanduser()
+    path = place_of(name_or_path)
     if path.is_dir():
         return path
     try:
@@ -81,7 +81,7 @@ def _unchanged_digest(name_or_path: str, place: Path, before: dict[str, tuple[in
 
 def _place_of(name_or_path: str) -> Path:
     """The absolute folder or file that was just loaded; of a name on the hub, where the library keeps that revision."""
-    place = Path(name_or_path).expanduser().absolute()
+    place = place_of(name_or_path).absolute()
     if place.exists():
         return place
     if (file := gguf_path(name_or_path)) is not None:

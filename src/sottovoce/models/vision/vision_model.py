@@ -10,7 +10,6 @@ from __future__ import annotations
 from collections.abc import Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any, cast, final
 
 import torch
@@ -30,7 +29,7 @@ from sottovoce.models.huggingface.causal_model import (
 )
 from sottovoce.models.images import UnreadableError, read_picture
 from sottovoce.models.vision.families import FAMILIES, Grid, Pixels, places
-from sottovoce.models.weights import require_no_adapter
+from sottovoce.models.weights import place_of, require_no_adapter
 from sottovoce.records.sealed import Opaque
 
 
@@ -195,7 +194,7 @@ class VisionModel:
 
 
 def _load(name: str, dtype: torch.dtype) -> tuple[Any, Any, Any, str]:
-    path = Path(name).expanduser()
+    path = place_of(name)
     local = path.is_dir()
     if not local and (path.exists() or name.startswith((".", "/", "~"))):
         raise ModelError(f"The model {name!r} is not a folder. Name the folder that holds config.json.")
