@@ -200,14 +200,15 @@ class FailsAt(FakeScorer):
         return [0.0, 1.0]
 
 
-def test_answers_that_were_paid_for_are_kept_where_a_later_batch_fails():
+def test_answers_that_were_paid_for_are_kept_where_a_later_batch_fails(tmp_path):
     rows = [f"question {i}" for i in range(3 * BATCH)]
-    classifier = tickets(FailsAt(rows[-1]), epsilon=0.01).fit(*notes())
-    other = tickets(epsilon=0.01).fit(*notes(label="fraud"))
-    with pytest.raises(ModelError, match=rf"charge.* {2 * BATCH} of {3 * BATCH} rows were answered, which are charged"):
+    classifier = tickets(FailsAt(rows[-1]), epsilon=0.01, ledger=str(tmp_path / "tickets.db")).fit(*notes())
+    with pytest.raises(
+        ModelError, match=rf"charge.* {2 * BATCH} of {3 * BATCH} rows were answered and their labels kept"
+    ):
         classifier.predict(rows)
     assert classifier.remaining_.answers == 3 * BATCH, "what failed is charged, too"
-    classifier.predict(rows[1:2])
+    classifier.fit(*notes()).predict(rows[1:2])
     assert classifier.remaining_.answers == 3 * BATCH, "each kept answer is had by its row"
     classifier.set_params(epsilon=0.02).predict(rows[2:3])
     assert classifier.remaining_.answers == 3 * BATCH + 1, "at its own price alone"
@@ -215,9 +216,17 @@ def test_answers_that_were_paid_for_are_kept_where_a_later_batch_fails():
     assert classifier.remaining_.answers == 4 * BATCH + 1
     classifier.predict(rows)
     assert classifier.remaining_.answers == 7 * BATCH + 1, "kept answers are had once"
-    classifier.fit(*spoken("other"))
-    assert not classifier._unfinished
-    assert other.remaining_.answers == 0
+
+
+def test_a_kept_label_is_of_its_records_alone(tmp_path):
+    rows = [f"question {i}" for i in range(2 * BATCH)]
+    classifier = tickets(FailsAt(rows[-1]), epsilon=0.01, ledger=str(tmp_path / "one.db")).fit(*notes())
+    with pytest.raises(ModelError, match="labels kept"):
+        classifier.predict(rows)
+    classifier.set_params(ledger=str(tmp_path / "two.db")).fit(*spoken("other")).predict(rows[:3])
+    assert classifier.remaining_.answers == 3
+    classifier.set_params(method="class-means", epsilon=1, budget_epsilon=None, ledger=":memory:").fit(*spoken("third"))
+    assert "question" not in str(pickle.loads(pickle.dumps(classifier)).__dict__)
 
 
 def test_a_budget_that_is_spent_elsewhere_meanwhile_loses_no_answer(tmp_path):
@@ -234,7 +243,7 @@ def test_a_budget_that_is_spent_elsewhere_meanwhile_loses_no_answer(tmp_path):
     mine = {"ledger": place, "budget_epsilon": 0.01 * 2 * BATCH, "epsilon": 0.01}
     left, classifier = [], tickets(Busy(), **mine).fit(*notes())
     left.append(tickets(**mine).fit(*notes()))
-    with pytest.raises(BudgetExhaustedError, match=f"{BATCH} of {2 * BATCH} rows were answered, which are charged"):
+    with pytest.raises(BudgetExhaustedError, match=f"{BATCH} of {2 * BATCH} rows were answered and their labels kept"):
         classifier.predict(rows)
     assert classifier.remaining_.answers == BATCH + 1
     with pytest.raises(BudgetExhaustedError, match=f"{BATCH} answers ask .* {BATCH} of {2 * BATCH} rows"):

@@ -40,3 +40,5 @@ def test_what_is_no_p_value_is_refused():
     assert level_of_each(0.05, 5) == pytest.approx(0.01)
     with pytest.raises(ParameterError, match="attacks"):
         level_of_each(0.05, 0)
+    with pytest.raises(ParameterError, match="attacks"):
+        level_of_each(0.05, 10**400)

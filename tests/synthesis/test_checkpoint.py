@@ -126,8 +126,9 @@ def test_line_separators_of_unicode_do_not_cut_a_text(tmp_path):
 def test_a_file_that_is_no_round_is_none(tmp_path):
     checkpoint = begun(tmp_path)
     assert checkpoint.found(1) is None
-    (checkpoint.folder / "round-1").write_text('{"text":', "utf-8")
-    assert checkpoint.found(1) is None
+    for content in ('{"text":', "[" * 100_000):
+        (checkpoint.folder / "round-1").write_text(content, "utf-8")
+        assert checkpoint.found(1) is None
     content = checkpoint.save(1, ROWS)
     assert checkpoint.found(1) == (ROWS, content)
 

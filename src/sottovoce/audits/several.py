@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from sottovoce.errors import ParameterError
-from sottovoce.parameters import COUNT, Number
+from sottovoce.parameters import PLANNED, Number
 
 
 def holm(p_values: Mapping[str, float]) -> dict[str, float]:
@@ -46,4 +46,4 @@ def level_of_each(alpha: float, attacks: int) -> float:
         0.0125
     """
     level: float = Number(0, 1, above_least=True, below_most=True).read("alpha", alpha)
-    return float(level / COUNT.read("attacks", attacks))
+    return float(level / PLANNED.read("attacks", attacks))

@@ -335,7 +335,7 @@ class Checkpoint:
             return None
         try:
             rows = [json.loads(line) for line in text.decode("utf-8").split("\n") if line]
-        except ValueError:
+        except (ValueError, RecursionError):
             return None
         return rows, hashlib.sha256(text).hexdigest()
 

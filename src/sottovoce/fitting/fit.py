@@ -575,9 +575,14 @@ class Fitting:
         if not same_bits(first.rehearsed, reader.rehearsed):
             raise ModelError(
                 f"The model {self.embedder.name} embedded public texts in other bits where it was asked once more. "
-                "Nothing was charged."
+                f"{self._nothing}"
             )
         return reader
+
+    @property
+    def _nothing(self) -> str:
+        """What is said of charges before this run's own, where an earlier part of it may have been charged."""
+        return "Nothing was charged." if self._stated is None else "Nothing more was charged."
 
     def _of_public_texts(self, work: Callable[[], T]) -> T:
         """Lets a model work on public texts, before the charge.
@@ -593,7 +598,7 @@ class Fitting:
             if not is_models(error):
                 raise
             raise ModelError(
-                f"The model {self.model.name} failed on public texts ({type(error).__name__}). Nothing was charged."
+                f"The model {self.model.name} failed on public texts ({type(error).__name__}). {self._nothing}"
             ) from error
 
     def _require_finite(self, numbers: FloatArray) -> None:
@@ -604,7 +609,7 @@ class Fitting:
         """
         if not np.isfinite(numbers).all():
             raise ModelError(
-                f"The model {self.model.name} gave numbers that are not finite for a public text. Nothing was charged. "
+                f"The model {self.model.name} gave numbers that are not finite for a public text. {self._nothing} "
                 "Leave that text out, or check the model's weights."
             )
 

@@ -13,7 +13,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any, Final, TypeVar, final
 
-from sottovoce.errors import MissingExtraError, ParameterError
+from sottovoce.errors import MissingExtraError, ModelError, ParameterError, SottoError
 from sottovoce.models.base import LabelScorer, Writer
 from sottovoce.models.stepper import Stepper
 from sottovoce.parameters import Kind, nearest
@@ -116,7 +116,7 @@ def load_scorer(spec: str, **options: Any) -> LabelScorer:
         'fake'
     """
     entry, backend, names = _backend_of(spec, "LabelScorer", "one of")
-    with _missing_extra_named(entry):
+    with _loading(entry, spec):
         return _open(backend.scorer(), names, options)
 
 
@@ -133,7 +133,7 @@ def load_stepper(spec: str, **options: Any) -> Stepper:
         ModelError: The model cannot be loaded.
     """
     entry, backend, names = _backend_of(spec, "Stepper", "one that writes:")
-    with _missing_extra_named(entry):
+    with _loading(entry, spec):
         return _open(backend.stepper(), names, options)
 
 
@@ -154,7 +154,7 @@ def load_writer(spec: str, **options: Any) -> Writer:
         'fake'
     """
     entry, backend, names = _backend_of(spec, "Writer", "one that writes texts:")
-    with _missing_extra_named(entry):
+    with _loading(entry, spec):
         return _open(backend.writer(), names, options)
 
 
@@ -179,14 +179,21 @@ def _meant(spec: str, known: list[str]) -> str:
 
 
 @contextmanager
-def _missing_extra_named(entry: ModelEntry) -> Iterator[None]:
-    """Names the optional dependencies to install when a package is missing."""
+def _loading(entry: ModelEntry, spec: str) -> Iterator[None]:
+    """Names the optional dependencies to install when a package is missing, and the model that cannot be loaded."""
     try:
         yield
     except ModuleNotFoundError as error:
         if not entry.extra or (error.name or "").startswith("sottovoce"):
             raise
         raise MissingExtraError(error.name or str(error), entry.extra) from None
+    except SottoError:
+        raise
+    except Exception as error:
+        raise ModelError(
+            f"The model {spec!r} cannot be loaded ({type(error).__name__}). See that its files are whole, and of the "
+            "kind that its name says."
+        ) from error
 
 
 def _open(model: Callable[..., M], arguments: tuple[str, ...], options: dict[str, Any]) -> M:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import os
 from pathlib import Path
 from typing import Final
 
@@ -117,7 +118,7 @@ def _weights(folder: Path) -> list[str]:
     if not name.endswith(".index.json"):
         return [name]
     try:
-        shards = json.loads((folder / name).read_text("utf-8"))["weight_map"].values()
-        return [name, *sorted(set(shards))]
+        shards = set(json.loads((folder / name).read_text("utf-8"))["weight_map"].values())
+        return [name, *sorted(shards, key=os.fspath)]
     except (OSError, ValueError, KeyError, TypeError, AttributeError, RecursionError):
         raise ModelError(f"The file {name} in {str(folder)!r} does not list the weights. Fetch it again.") from None

@@ -64,7 +64,10 @@ FROM_Y: Final = "from_y"
 FIT_DELTA: Final = 1e-6
 """Delta of a fit, where none is given."""
 _COLUMNS: Final = ("n_features_in_", "feature_names_in_")
-_LEARNED: Final = ("_session", "_unfinished", "fitted_", "resolved_", "_account", "_scorer", *_COLUMNS)
+_LEARNED: Final = ("_session", "fitted_", "resolved_", "_account", "_scorer", *_COLUMNS)
+
+_OF_THIS_PROCESS: Final = ("_account", "_unfinished")
+"""What is neither stored nor copied."""
 
 
 def _is_fitter(method: object) -> bool:
@@ -278,7 +281,7 @@ class PrivateICLClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc
 
         Row by row, nothing is charged unless the budget suffices for all rows; then they are charged and answered 32 at
         a time. Where that is cut short, labels that were drawn are kept: this classifier gives them, at this price and
-        once each, to the next call that asks for their rows.
+        once each, to the next call that asks for their rows, fitted again on the same records or not.
 
         Args:
             X: Public rows of the kind that ``fit`` was given, shape (rows,) or (rows, features).
@@ -309,7 +312,8 @@ class PrivateICLClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc
         """
         epsilon, delta = self.epsilon, self.delta
         self._session.terms(epsilon, delta)  # refuses what is no price
-        asked = [(tuple(query.items()), epsilon, delta) for query in queries]
+        same = (*self._words(), epsilon, delta)
+        asked = [(tuple(query.items()), *same) for query in queries]
         values = [kept.pop() if (kept := self._unfinished.get(row)) else None for row in asked]
         waiting = [place for place, value in enumerate(values) if value is None]
         try:
@@ -324,10 +328,19 @@ class PrivateICLClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc
                     self._unfinished.setdefault(row, []).append(value)
             drawn = sum(value is not None for value in values)
             if drawn and isinstance(error, SottoError):
-                words = f"Before that {drawn} of {len(queries)} rows were answered, which are charged and kept"
-                error.args = (f"{error} {words}: this classifier gives them at this price without a further charge.",)
+                words = (
+                    f"Before that {drawn} of {len(queries)} rows were answered and their labels kept: this classifier"
+                )
+                error.args = (f"{error} {words} gives them at this price without a further charge.",)
             raise
         return [value for value in values if value is not None]
+
+    def _words(self) -> tuple[Any, ...]:
+        """What a label follows from, besides its row and its price: fitted again on the same, it is the same one."""
+        session = self._session
+        own = (self.units_per_expert, self.capacity, bool(self.calibrate))
+        whose = (*session.origin.values(), session.adjacency, repr(session.method))
+        return (*whose, session.model.name, repr(session.task), *own)
 
     @available_if(_answers_are_public)  # type: ignore[untyped-decorator]
     def predict_log_proba(self, X: Any) -> FloatArray:
@@ -400,7 +413,7 @@ class PrivateICLClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc
                 "records where they are safe, and fit a clone again; the ledger knows what was spent. A method that is "
                 "paid once, such as class-means, leaves a classifier that can be stored."
             )
-        state = {name: value for name, value in super().__getstate__().items() if name != "_account"}
+        state = {name: value for name, value in super().__getstate__().items() if name not in _OF_THIS_PROCESS}
         if "fitted_" in state:
             state["fitted_"] = self.fitted_.to_bytes()
         return state
@@ -554,7 +567,7 @@ class PrivateICLClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc
             )
         session = self._open(records, task)
         session.terms(self.epsilon, self.delta)
-        return {"_session": session, "_unfinished": {}}
+        return {"_session": session, "_unfinished": vars(self).get("_unfinished", {})}
 
     def _open(self, records: PrivateRecords, task: Task) -> PrivateICL:
         method = self._method()

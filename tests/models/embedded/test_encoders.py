@@ -141,6 +141,29 @@ def test_a_deep_file_is_refused_by_name(tmp_path, name):
         load_scorer(f"encoder:{folder}", store=False)
 
 
+@pytest.mark.parametrize(
+    "content",
+    ['{"prompts": ["x"], "default_prompt_name": "x"}', '{"prompts": {"x": "y"}, "default_prompt_name": ["x"]}'],
+)
+def test_prompts_of_another_shape_are_none(tmp_path, content):
+    folder = Path(tiny.sentence_encoder(tmp_path / "m"))
+    (folder / "config_sentence_transformers.json").write_text(content)
+    assert recipe_of(folder).prompt == ""
+
+
+@pytest.mark.parametrize(
+    ("name", "content"),
+    [("config.json", '{"hidden_size": 1e400}'), ("model.safetensors.index.json", '{"weight_map": {"a": 3}}')],
+)
+def test_a_file_of_another_shape_is_refused_in_words(tmp_path, name, content):
+    folder = Path(tiny.sentence_encoder(tmp_path / "m"))
+    if name.endswith("index.json"):
+        (folder / "model.safetensors").rename(folder / "kept.safetensors")
+    (folder / name).write_text(content)
+    with pytest.raises(ModelError):
+        _ = load_scorer(f"encoder:{folder}", store=False).embedding
+
+
 @pytest.mark.parametrize("kind", ["encoder", "hf", "vision"])
 @pytest.mark.parametrize("name", ["x" * 300, "~nobody-of-this-name/x", "a\0b", "x" * 300 + ".gguf"], ids=ascii)
 def test_a_name_that_no_file_can_have_is_refused_in_words(kind, name):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shutil
 import subprocess
 import sys
 
@@ -22,7 +23,7 @@ from sottovoce.models.huggingface.causal_model import rows_of_head  # noqa: E402
 from sottovoce.models.huggingface.label_scorer import TransformersScorer  # noqa: E402
 from sottovoce.models.huggingface.label_tree import LabelTree  # noqa: E402
 from sottovoce.models.huggingface.prompts import PromptWriter  # noqa: E402
-from sottovoce.models.registry import load_scorer, model_catalog  # noqa: E402
+from sottovoce.models.registry import load_scorer, load_stepper, model_catalog  # noqa: E402
 from sottovoce.tasks import Example, Task  # noqa: E402
 
 TASK = Task(labels=["billing", "fraud", "shipping"], instruction="Route the ticket.")
@@ -631,6 +632,27 @@ def test_a_device_that_is_not_there_is_a_model_error(folder):
 def test_a_device_of_another_name_is_a_parameter_error(folder, device):
     with pytest.raises(ParameterError, match="auto, cpu, cuda or cuda:i"):
         TransformersScorer(folder("llama"), device=device)
+
+
+@pytest.mark.parametrize(
+    ("file", "name", "value"),
+    [
+        ("config.json", "final_logit_softcapping", [1]),
+        ("generation_config.json", "eos_token_id", "x"),
+        ("tokenizer_config.json", "model_max_length", "x"),
+    ],
+)
+def test_a_setting_of_another_kind_is_a_model_error(folder, tmp_path, file, name, value):
+    copy = shutil.copytree(folder("llama"), tmp_path / "copy")
+    there = json.loads((copy / file).read_text()) if (copy / file).exists() else {}
+    (copy / file).write_text(json.dumps({**there, name: value}))
+    with pytest.raises(ModelError, match=r"cannot be loaded|can be read"):
+        load_stepper(f"hf:{copy}")
+
+
+def test_a_dtype_of_another_kind_is_a_parameter_error(folder):
+    with pytest.raises(ParameterError, match="dtype"):
+        load_stepper(f"hf:{folder('llama')}", dtype=[])
 
 
 def test_an_error_while_scoring_quotes_no_text_and_no_length(folder):

@@ -89,7 +89,7 @@ def load_head(path: Path | None = None) -> Head:
     try:
         content, about = place.read_bytes(), json.loads(story.read_text("utf-8"))
         stored = load(content)
-    except (OSError, ValueError, RecursionError, SafetensorError):
+    except (OSError, ValueError, KeyError, RecursionError, SafetensorError):  # a KeyError for numbers of 16 bits
         raise ModelError(f"The head file {str(place)!r} or the .json beside it cannot be read.") from None
     if not isinstance(about, dict) or about.get("sha256") != hashlib.sha256(content).hexdigest():
         raise ModelError(f"The head file {str(place)!r} is not the one that the .json beside it describes.")

@@ -172,7 +172,7 @@ def load_weights(path: Path | None = None) -> ImageWeights:
     try:
         content, card = place.read_bytes(), json.loads(story.read_text("utf-8"))
         stored = load(content)
-    except (OSError, ValueError, RecursionError, SafetensorError):
+    except (OSError, ValueError, KeyError, RecursionError, SafetensorError):  # a KeyError for numbers of 16 bits
         raise ModelError(f"The weights {str(place)!r} or the .json beside them cannot be read.") from None
     digest = hashlib.sha256(content).hexdigest()
     if not isinstance(card, dict) or card.get("sha256") != digest:

@@ -77,7 +77,8 @@ def recipe_of(folder: Path) -> Recipe:
     pooling = _read(folder / places.get("Pooling", "1_Pooling") / "config.json", dict)
     settings = _read(folder / "sentence_bert_config.json", dict)
     prompts = _read(folder / "config_sentence_transformers.json", dict)
-    prompt = str((prompts.get("prompts") or {}).get(prompts.get("default_prompt_name")) or "")
+    named, chosen = prompts.get("prompts") or {}, prompts.get("default_prompt_name")
+    prompt = str(named.get(chosen) or "") if isinstance(named, dict) and isinstance(chosen, str) else ""
     if prompt and pooling.get("include_prompt") is False:
         raise ModelError(
             f"The encoder in {str(folder)!r} leaves its prompt out of the pooling, which is not supported. Use another."

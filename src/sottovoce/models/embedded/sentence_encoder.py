@@ -270,5 +270,5 @@ def dimension_of(folder: Path) -> int:
     """Length of an encoder's vectors, by its ``config.json``."""
     try:
         return int(json.loads((folder / "config.json").read_text("utf-8"))["hidden_size"])
-    except (OSError, ValueError, KeyError, TypeError, RecursionError):
+    except (OSError, ValueError, KeyError, TypeError, OverflowError, RecursionError):
         raise ModelError(f"The encoder's config.json in {str(folder)!r} names no hidden_size.") from None

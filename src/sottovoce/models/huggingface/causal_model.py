@@ -208,7 +208,7 @@ def dtype_of(dtype: str, device: torch.device) -> torch.dtype:
     """The dtype of this name, where the device is fit for it; errors as for ``CausalModel``."""
     if dtype == "auto":
         return torch.float32 if device.type == "cpu" else torch.bfloat16
-    if dtype not in DTYPES:
+    if not isinstance(dtype, str) or dtype not in DTYPES:
         raise ParameterError("dtype", dtype, f"auto, {', '.join(DTYPES)}")
     if dtype == "float16" and device.type == "cpu":
         raise ParameterError(
@@ -246,6 +246,7 @@ def _load(name: str, dtype: torch.dtype) -> tuple[Any, Any]:
             raise ModelError(not_found(name, local, "config.json"), retryable=not local) from None
         try:
             tokenizer = transformers.AutoTokenizer.from_pretrained(place, **source)
+            float(tokenizer.model_max_length)
         except Exception:
             raise ModelError(not_found(name, local, "a tokenizer"), retryable=not local) from None
         softcap = getattr(config.get_text_config(decoder=True), "attn_logit_softcapping", None)
