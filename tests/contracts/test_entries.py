@@ -12,6 +12,8 @@ SLOW = (
     "evolve", "dp-logistic", "tang", "poe-decoding", "amin", "sga", "pbs",
     "label-public", "ksa", "invisible-ink", "prior-poe", "rnm", "augment", "private_clustering",
     "gaussian", "one_shot_top_k", "choice", "esa", "exponential", "laplace_noisy_max",
+    "joint_top_k", "stability_histogram", "permute_and_flip", "rounded_gaussian", "gaussian_vector",
+    "propose_test_release",
 )  # fmt: skip
 """Entries that draw as another one does, with tests of laws and prices of their own beside this one."""
 AT_DEFAULTS = ("poe", "poe-decoding")

@@ -81,7 +81,7 @@ def no_other_worlds(monkeypatch):
             monkeypatch.setattr(cls, each, lambda *given, **named: None)
 
 
-@pytest.mark.cases(2)
+@pytest.mark.cases(1)
 @pytest.mark.usefixtures("no_other_worlds")
 @pytest.mark.parametrize(
     ("check", "wrong", "contract", "world"),

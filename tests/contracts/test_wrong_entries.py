@@ -297,7 +297,12 @@ MECHANISMS = [
     (mechanisms.WideBounds(0.7), "sampler", "likeliest outcome came .* with .*bound above 15"),
     (mechanisms.BoundsBetween(0.7), "sampler", "likeliest outcome came .* with .*bound 3 to 14"),
     (mechanisms.SixCandidates(0.7), "sampler", "likeliest outcome came .* with .*candidates 6"),
-    (mechanisms.AllEqual(0.7), "sampler", "likeliest outcome came .* with .*lead in bounds all equal"),
+    pytest.param(
+        mechanisms.AllEqual(0.7),
+        "sampler",
+        "likeliest outcome came .* with .*lead in bounds all equal",
+        marks=pytest.mark.slow,
+    ),
     (mechanisms.FourthNoise(0.5), "sampler", "the same noise twice came .* with .*numbers 4 or more"),
     (mechanisms.NoneFromFour(0.5), "sampler", "no noise came"),
     (mechanisms.OtherBounds(0.5), "sampler", "no noise came .* with bound"),
@@ -427,7 +432,9 @@ ANSWERERS = [
     (answerers.KeepsCounts, "state", "follows what was asked before it"),
     (answerers.KeepsCountsOfSamples, "state", "(?s)follows what was asked before it.*without-replacement"),
     (answerers.UniverseOfAFewUnsaid, "candidates", "compares no public answers"),
-    (answerers.SilentWhereFewOfAHundred, "post-processing", "(?s)two outcomes.*120 times"),
+    pytest.param(
+        answerers.SilentWhereFewOfAHundred, "post-processing", "(?s)two outcomes.*120 times", marks=pytest.mark.slow
+    ),
     (answerers.TooLargeAnOptionOfAHundred, "draws", "raised ParameterError: top is 64"),
     (answerers.AtLeastAHundredth, "composition", r"(?s)costs epsilon 0\.01 .*without-replacement"),
     pytest.param(answerers.EveryCommonOfSixty, "composition", r"costs epsilon \d\d", marks=pytest.mark.slow),
